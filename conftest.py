@@ -1,0 +1,21 @@
+"""What every test of the repository shares: tiers and how hypothesis behaves."""
+
+import pytest
+from hypothesis import settings
+
+TIERS = ("unit", "golden", "conformance", "cocotb", "build")
+
+# A shared machine makes single examples slow now and then; that is no failure of the code.
+# With CI set, hypothesis itself derandomizes.
+settings.register_profile("kohakutpu", deadline=None)
+settings.load_profile("kohakutpu")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give `unit` to a test that names no tier, and refuse one that names two."""
+    for item in items:
+        tiers = sorted(set(TIERS) & {mark.name for mark in item.iter_markers()})
+        if len(tiers) > 1:
+            raise pytest.UsageError(f"{item.nodeid}: one tier a test, not {' and '.join(tiers)}")
+        if not tiers:
+            item.add_marker("unit")
