@@ -1,0 +1,198 @@
+"""Integer expressions over symbols: shapes, loop counts and indices before the numbers are known.
+
+An expression is immutable and hashable. It evaluates under an environment that maps symbols to
+integers, and it can be asked for its affine form in a set of symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+Operand = "Expr | int"
+
+
+class Expr:
+    """Base of integer expressions; arithmetic with ``+ - * // %`` and :func:`ceildiv`."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Expr | int) -> Expr:
+        return binary("+", self, other)
+
+    def __radd__(self, other: Expr | int) -> Expr:
+        return binary("+", other, self)
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: Expr | int) -> Expr:
+        return binary("-", other, self)
+
+    def __mul__(self, other: Expr | int) -> Expr:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: Expr | int) -> Expr:
+        return binary("*", other, self)
+
+    def __floordiv__(self, other: Expr | int) -> Expr:
+        return binary("//", self, other)
+
+    def __rfloordiv__(self, other: Expr | int) -> Expr:
+        return binary("//", other, self)
+
+    def __mod__(self, other: Expr | int) -> Expr:
+        return binary("%", self, other)
+
+    def __rmod__(self, other: Expr | int) -> Expr:
+        return binary("%", other, self)
+
+    def evaluate(self, env: Mapping[Symbol, int]) -> int:
+        """Return the value under ``env``.
+
+        Raises
+        ------
+        KeyError
+            If a symbol of the expression is missing from ``env``.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def symbols(self) -> frozenset[Symbol]:
+        """Return the symbols that occur."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expr):
+    """An integer."""
+
+    value: int
+
+    def evaluate(self, env: Mapping[Symbol, int]) -> int:
+        return self.value
+
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset()
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbol(Expr):
+    """A named unknown with an identity of its own: a dimension, a knob or a loop index.
+
+    ``kind`` is ``"dim"``, ``"knob"`` or ``"index"``.
+    """
+
+    name: str
+    kind: str = "dim"
+
+    def evaluate(self, env: Mapping[Symbol, int]) -> int:
+        return env[self]
+
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset((self,))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """``left op right`` with ``op`` one of ``+ - * // %`` or ``ceil/``."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+    def evaluate(self, env: Mapping[Symbol, int]) -> int:
+        return _FUNCTIONS[self.op](self.left.evaluate(env), self.right.evaluate(env))
+
+    def symbols(self) -> frozenset[Symbol]:
+        return self.left.symbols() | self.right.symbols()
+
+    def __str__(self) -> str:
+        if self.op == "ceil/":
+            return f"ceildiv({self.left}, {self.right})"
+        return f"({self.left} {self.op} {self.right})"
+
+
+_FUNCTIONS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "ceil/": lambda a, b: -(-a // b),
+}
+
+
+def as_expr(value: Expr | int) -> Expr:
+    """Return ``value`` as an expression."""
+    return value if isinstance(value, Expr) else Const(int(value))
+
+
+def binary(op: str, left: Expr | int, right: Expr | int) -> Expr:
+    """Return ``left op right``, folded where both are numbers or one is neutral."""
+    a, b = as_expr(left), as_expr(right)
+    if isinstance(a, Const) and isinstance(b, Const):
+        return Const(_FUNCTIONS[op](a.value, b.value))
+    if isinstance(b, Const):
+        if (op in "+-" and b.value == 0) or (op in ("*", "//", "ceil/") and b.value == 1):
+            return a
+    if isinstance(a, Const):
+        if (op == "+" and a.value == 0) or (op == "*" and a.value == 1):
+            return b
+    return Binary(op, a, b)
+
+
+def ceildiv(left: Expr | int, right: Expr | int) -> Expr:
+    """Return ``left / right`` rounded up."""
+    return binary("ceil/", left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class AffineForm:
+    """``constant + sum(coefficient * symbol)`` over the symbols that were asked for."""
+
+    constant: int
+    coefficients: tuple[tuple[Symbol, int], ...]
+
+    def coefficient(self, symbol: Symbol) -> int:
+        """Return the coefficient of ``symbol``, 0 if it does not occur."""
+        return dict(self.coefficients).get(symbol, 0)
+
+
+def affine(expr: Expr, env: Mapping[Symbol, int], over: Iterable[Symbol]) -> AffineForm | None:
+    """Return ``expr`` as an affine form over ``over``, all other symbols taken from ``env``.
+
+    ``None`` if it is not affine (a product or quotient of two of the symbols).
+    """
+    free = frozenset(over)
+
+    def walk(node: Expr) -> tuple[int, dict[Symbol, int]] | None:
+        if not node.symbols() & free:
+            return node.evaluate(env), {}
+        if isinstance(node, Symbol):
+            return 0, {node: 1}
+        if not isinstance(node, Binary) or node.op not in ("+", "-", "*"):
+            return None
+        left, right = walk(node.left), walk(node.right)
+        if left is None or right is None:
+            return None
+        if node.op == "*":
+            if left[1] and right[1]:
+                return None
+            terms, scale = (left, right[0]) if left[1] else (right, left[0])
+            return terms[0] * scale, {s: c * scale for s, c in terms[1].items()}
+        sign = 1 if node.op == "+" else -1
+        merged = dict(left[1])
+        for symbol, value in right[1].items():
+            merged[symbol] = merged.get(symbol, 0) + sign * value
+        return left[0] + sign * right[0], merged
+
+    result = walk(expr)
+    if result is None:
+        return None
+    return AffineForm(result[0], tuple((s, c) for s, c in result[1].items() if c))

@@ -1,0 +1,138 @@
+"""The trace IR: what a kernel function said, before shapes, placement or instructions.
+
+A trace is a tree of statements. Grids and loops hold bodies; stores hold a value, which is a graph
+of elementwise operations over views of buffers. Every node knows the line that made it. What a
+tiling *means* (``"tiles"``, ``"rows"`` ...) belongs to the target; here it is a name and a size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kohakuaccel.ir.expr import Expr, Symbol
+from kohakuaccel.source import Location
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """A parameter, a temporary or a table.
+
+    ``role`` is ``"in" "out" "temp" "table"``; ``shape`` the axes the kernel names, row-major;
+    ``batched`` says that a leading ``...`` absorbs further axes; ``any_rank`` that ``...`` is all
+    there is (one block of elements of whatever rank, ``shape`` empty). ``value`` holds a table's
+    contents.
+    """
+
+    name: str
+    role: str
+    shape: tuple[Expr, ...]
+    dtype: str
+    loc: Location
+    batched: bool = False
+    any_rank: bool = False
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """``buffer`` cut along one axis: ``kind`` is the target's word for it, ``size`` its knob."""
+
+    kind: str
+    buffer: Buffer
+    size: Expr
+    count: Expr
+
+
+@dataclass(eq=False, slots=True)
+class Index:
+    """The index of a grid or loop: its symbol, how many values it takes, what it counts."""
+
+    symbol: Symbol
+    count: Expr
+    tiling: Tiling | None
+    loc: Location
+
+
+@dataclass(eq=False, slots=True)
+class View:
+    """A window of a buffer, as a target understands it.
+
+    ``kind`` is the target's (``"operand" "tile" "part" "rows" "channel" "channel_tile"``);
+    ``index`` are expressions over grid and loop indices; ``tilings`` the tiling behind each index,
+    ``None`` where the index is no plain grid or loop index.
+    """
+
+    buffer: Buffer
+    kind: str
+    index: tuple[Expr, ...]
+    tilings: tuple[Tiling | None, ...]
+    loc: Location
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """A node of an elementwise graph.
+
+    ``op`` is ``"load"`` (``view``), ``"tile"`` (``tile``), ``"const"`` (``number``, a float or an
+    expression that :func:`kohakuaccel.ir.scalar` evaluates), a primitive (``add sub mul neg abs
+    exp2 log2 recip rsqrt max min lt le eq select``) or a row reduction (``row_sum row_max
+    row_min``). ``extent`` says what it varies over: ``"full"``, ``"row"`` (one scalar a row),
+    ``"channel"`` (one element a column), ``"scalar"``.
+    """
+
+    op: str
+    args: tuple[Value, ...]
+    extent: str
+    loc: Location
+    view: View | None = None
+    tile: Any = None
+    number: Any = None
+
+
+@dataclass(eq=False, slots=True)
+class Statement:
+    """Base of statements."""
+
+    loc: Location
+
+
+@dataclass(eq=False, slots=True)
+class Store(Statement):
+    """``view <<= value``."""
+
+    view: View
+    value: Value
+
+
+@dataclass(eq=False, slots=True)
+class Grid(Statement):
+    """Independent instances; ``barrier`` is true for ``stage``/``units``."""
+
+    indices: tuple[Index, ...]
+    barrier: bool
+    body: list[Statement] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Repeat(Statement):
+    """``for index in sweep(count)``: inside a grid it repeats statements, outside whole grids."""
+
+    index: Index
+    body: list[Statement] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Trace:
+    """One traced kernel: parameters and temporaries in order of appearance, and the body.
+
+    ``dims`` and ``knobs`` are the symbols by name; a knob that the caller left open is a symbol,
+    one that has a value is a number and does not appear.
+    """
+
+    name: str
+    loc: Location
+    buffers: list[Buffer]
+    dims: dict[str, Symbol]
+    knobs: dict[str, Symbol]
+    body: list[Statement] = field(default_factory=list)
