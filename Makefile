@@ -66,5 +66,5 @@ $(READY): pyproject.toml
 	       "Name another: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@test -x $(VENV)/bin/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing kohakutpu[$(EXTRAS)] into $(VENV)"
-	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@$(RUN) pip install -qq --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@

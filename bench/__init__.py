@@ -1,0 +1,1 @@
+"""Benchmarks against numpy, run as `python -m bench`."""
