@@ -96,7 +96,7 @@ def machine_shape() -> dict[str, object]:
     if info.is_file():
         names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         model = names[0].partition(":")[2].strip() if names else model
-    pools = cast("list[dict[str, Any]]", threadpoolctl.threadpool_info())  # pyright: ignore
+    pools = cast("list[dict[str, Any]]", threadpoolctl.threadpool_info())  # pyright: ignore[reportUnknownMemberType]
     return {
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)),

@@ -49,3 +49,11 @@ def test_runtime_dependencies_say_why() -> None:
     for name in names:
         line = next(line for line in text if line.strip().startswith(f'"{name}>'))
         assert "#" in line, f"{name}: say in a comment what it is for"
+
+
+def test_every_folder_of_a_package_is_one() -> None:
+    # Without __init__.py a folder still imports, but the layer check does not look into it.
+    for package in TOOLS["importlinter"]["root_packages"]:
+        for path in (ROOT / package).rglob("*.py"):
+            if "tests" not in path.parts:
+                assert (path.parent / "__init__.py").is_file(), f"{path.parent} needs __init__.py"
