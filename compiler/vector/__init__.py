@@ -1,0 +1,1 @@
+"""Elementwise and row computations: from value graphs to VFILL, EXEC and VDRAIN."""

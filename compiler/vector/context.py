@@ -1,0 +1,227 @@
+"""What the vector lowering is told about a stage, and what it hands back.
+
+The caller owns the loops around an instance, the operand numbers and the allocators; the lowering
+owns what happens inside one instance on one vector core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.program import Advance, Affine, Emit, Loop, Ring
+from kohakuaccel.errors import CapacityError
+from kohakuaccel.ir.expr import Symbol
+from kohakuaccel.ir.nodes import Buffer
+from kohakuaccel.source import Location
+from kohakutpu.config import Machine
+
+Item = Loop | Emit | Advance
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """``size`` units of a resource from ``base`` on, and who asked for them."""
+
+    name: str
+    base: int
+    size: int
+    loc: Location | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Allocator:
+    """Hands out a resource of one unit from the bottom up: L1 words, beats or semaphores.
+
+    Parameters
+    ----------
+    what : str
+        The resource as a person would call it, for example ``"L1 words of vector core 1"``.
+    limit : int
+        How many units there are.
+    claims : list of Claim
+        What has been handed out, in order.
+    """
+
+    what: str
+    limit: int
+    claims: list[Claim] = field(default_factory=list[Claim])
+
+    @property
+    def used(self) -> int:
+        """Units handed out."""
+        return self.claims[-1].base + self.claims[-1].size if self.claims else 0
+
+    @property
+    def left(self) -> int:
+        """Units that are free."""
+        return self.limit - self.used
+
+    def allocate(self, name: str, size: int = 1, loc: Location | None = None, fix: str = "") -> int:
+        """Return the base of ``size`` fresh units.
+
+        Raises
+        ------
+        CapacityError
+            If fewer are free; the notes list who uses what.
+        """
+        if size > self.left:
+            raise CapacityError(
+                f"{name} needs {size} {self.what}, of {self.limit} only {self.left} are free",
+                loc=loc,
+                fix=fix or "use smaller blocks, or fewer buffers in one statement",
+                notes=[(claim.loc, f"{claim.name}: {claim.size}") for claim in self.claims],
+            )
+        claim = Claim(name, self.used, size, loc)
+        self.claims.append(claim)
+        return claim.base
+
+    def release(self, mark: int) -> None:
+        """Take back every claim after the first ``mark`` (as ``len(claims)`` was then)."""
+        del self.claims[mark:]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """The value of a grid index in this unit's program: ``start + loop index`` (or ``start``)."""
+
+    start: int = 0
+    loop: Loop | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A buffer once shapes are known.
+
+    Parameters
+    ----------
+    number : int
+        Index into the image's operands.
+    rows, width : int
+        Rows and elements a row of one batch element; a 1-d buffer is one row, a 0-d one element.
+    row_words : int
+        Words from row to row.
+    dtype : str
+        ``"fp16"`` or ``"fp32"``.
+    batch_strides : tuple of int
+        Words from batch element to batch element, one for every entry of the context's ``batch``;
+        0 where the buffer is shared.
+    """
+
+    number: int
+    rows: int
+    width: int
+    row_words: int
+    dtype: str = "fp16"
+    batch_strides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TileWindow:
+    """An accumulator tile as it arrives in the vector core's L1: FP16, row order.
+
+    Parameters
+    ----------
+    tile : object
+        The tile the values name.
+    rows, cols : int
+        ``4 * gm`` and ``4 * gn``.
+    ring : Ring
+        Where it lands, in L1 words of the vector core; the lowering advances it.
+    stride : int
+        Words from row to row: ``ceil(cols / 16)``.
+    full : int
+        Semaphore of the vector core that the cluster's ``DRAIN`` posts.
+    credit : tuple of int
+        ``(node, semaphore)`` on the cluster that the last reading ``EXEC`` posts.
+    """
+
+    tile: Any
+    rows: int
+    cols: int
+    ring: Ring
+    stride: int
+    full: int
+    credit: tuple[int, int]
+
+
+@dataclass(eq=False, slots=True)
+class VectorContext:
+    """Everything the lowering of one instance on one vector core depends on.
+
+    Parameters
+    ----------
+    machine : Machine
+        The configuration.
+    node : int
+        Id of the vector core.
+    env : mapping
+        Dimensions and knobs as numbers.
+    indices : mapping
+        Every grid index in scope.
+    batch : sequence of IndexValue
+        The loops over batch axes; ``Operand.batch_strides`` go with them.
+    operands : mapping
+        Every buffer the body touches.
+    tiles : mapping
+        The window of every accumulator tile the body reads.
+    l1, registers, semaphores : Allocator
+        What is left of this core for the stage.
+    double_buffer : bool
+        False keeps one place a window even where two would fit.
+    """
+
+    machine: Machine
+    node: int
+    env: Mapping[Symbol, int]
+    indices: Mapping[Symbol, IndexValue]
+    operands: Mapping[Buffer, Operand]
+    l1: Allocator
+    registers: Allocator
+    semaphores: Allocator
+    batch: Sequence[IndexValue] = ()
+    tiles: Mapping[Any, TileWindow] = field(default_factory=dict[Any, TileWindow])
+    double_buffer: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One line of the plan: a window, where it lies and how much it takes.
+
+    ``memory`` is ``"L1"`` (words) or ``"registers"`` (beats); ``slots`` is 2 when double-buffered;
+    ``size`` counts one slot; ``role`` is ``"in" "out" "resident" "tile" "temporary" "rows"``.
+    """
+
+    name: str
+    role: str
+    memory: str
+    base: int
+    size: int
+    slots: int
+    loc: Location | None = None
+
+
+@dataclass(eq=False, slots=True)
+class VectorLowering:
+    """One instance's program, what runs once before the loops and once after them.
+
+    ``placements`` and ``notes`` (sentences) go into the plan.
+    """
+
+    prologue: list[Item] = field(default_factory=list[Item])
+    body: list[Item] = field(default_factory=list[Item])
+    epilogue: list[Item] = field(default_factory=list[Item])
+    placements: list[Placement] = field(default_factory=list[Placement])
+    notes: list[str] = field(default_factory=list[str])
+
+
+def affine_index(context: VectorContext, scaled: Sequence[tuple[Symbol, int]], constant: int) -> Affine:
+    """Return ``constant + sum(scale * index)`` with every index replaced by its loop."""
+    terms: list[tuple[Loop, int]] = []
+    for symbol, scale in scaled:
+        value = context.indices[symbol]
+        constant += scale * value.start
+        if value.loop is not None and scale:
+            terms.append((value.loop, scale))
+    return Affine(constant, tuple(terms))
