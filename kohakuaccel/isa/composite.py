@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, cast
 
 from kohakuaccel.isa.errors import TableError, Unfit
 from kohakuaccel.isa.types import Field, OperandType
@@ -138,7 +138,8 @@ class Union(OperandType):
         self._absent: dict[str, list[tuple[str, Any]]] = {}
         for tag, parts in variants.items():
             offset = self.tag_width
-            self._placed[tag] = placed = []
+            placed: list[tuple[str, OperandType, int]] = []
+            self._placed[tag] = placed
             for name, kind in parts.items():
                 placed.append((name, kind, offset))
                 offset += kind.width
@@ -241,13 +242,11 @@ class Slots(OperandType):
 
     def check(self, value: Any) -> tuple[Any, ...]:
         """See `OperandType.check`; lists are taken too."""
-        if not value and type(value) is tuple:
-            return value
-        if not isinstance(value, (tuple, list)):
-            raise Unfit(self.description, value)
-        elements: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
-        if len(elements) > self.count:
-            raise Unfit(self.description, value)
+        if value == ():
+            return ()
+        elements = cast("list[Any]", value)
+        if not isinstance(value, (tuple, list)) or len(elements) > self.count:
+            raise Unfit(self.description, elements)
         checked: list[Any] = []
         for slot, element in enumerate(elements):
             try:

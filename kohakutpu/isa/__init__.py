@@ -13,6 +13,7 @@ from kohakuaccel.isa import (
 )
 from kohakutpu.isa.cluster import DRAIN, FILL, GEMM
 from kohakutpu.isa.control import ADDA, BARRIER, END, HALT, LOOP, SETA, SYNC
+from kohakutpu.isa.relocation import patch
 from kohakutpu.isa.sets import of_kind
 from kohakutpu.isa.values import Address, Destination, Extent, Flag, Post, Source, Wait
 from kohakutpu.isa.vector import EXEC, VDRAIN, VFILL
@@ -45,6 +46,7 @@ __all__ = [
     "Wait",
     "decode",
     "encode",
+    "patch",
     "records",
 ]
 

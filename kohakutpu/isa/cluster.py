@@ -34,8 +34,7 @@ FILL = Record(
             "with `mode=packed`, `stride`, `rows` and `k` are 0 and `transpose` is false",
             lambda i: (
                 i.mode != "packed"
-                or not (i.stride or i.transpose)
-                and i.rows == i.k == transfer.NOWHERE
+                or (not i.stride and not i.transpose and i.rows == i.k == transfer.NOWHERE)
             ),
         ),
     ),

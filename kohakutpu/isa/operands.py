@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from kohakuaccel.isa import (
@@ -10,6 +11,7 @@ from kohakuaccel.isa import (
     Check,
     Format,
     Operand,
+    OperandType,
     Slots,
     Struct,
     Unfit,
@@ -182,7 +184,7 @@ class WindowUnion(Union):
             if bits is not None:
                 return self.cls("imm", bits)
         match = _WINDOW_TEXT.fullmatch(text)
-        parts = self.variants.get(match["kind"], {}) if match else {}
+        parts: Mapping[str, OperandType] = self.variants.get(match["kind"], {}) if match else {}
         if (
             match is None
             or "base" not in parts

@@ -105,7 +105,7 @@ For `rows x cols` elements, `dst = unary(f(a, b, c))` and, unless `reduce` is no
 
 | `f` | value |
 |---|---|
-| `mac` | `a * b + c`; without `b` it is `a + c`, without `c` it is `a * b`, without both it is `a` |
+| `mac` | `a * b + c`; without `b`: `a + c`, without `c`: `a * b`, without both: `a` |
 | `max`, `min` | of `a` and `b` |
 | `lt`, `le`, `eq` | 1.0 or 0.0 (anything with NaN: 0.0) |
 | `select` | `a` where `c` is not zero (NaN is not zero), else `b` |
