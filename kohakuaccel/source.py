@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import linecache
+import re
+import sys
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from types import CodeType, FrameType
+
+_internal: set[str] = {"kohakuaccel"}
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
     """A place in a source file: 1-based line, 0-based columns as in the Python parser.
 
-    ``end_column`` is ``None`` where only the line is known.
+    ``end_column`` is ``None`` where only the line is known, or where the expression goes on below
+    it. Columns count bytes of UTF-8, as Python does.
     """
 
     file: str
@@ -24,5 +32,65 @@ class Location:
         """The source line without its newline, empty if the file cannot be read."""
         return linecache.getline(self.file, self.line).rstrip("\n")
 
+    @property
+    def caret(self) -> str:
+        """The line that goes below ``text``: blanks, then carets under the expression."""
+        raw = self.text.encode()
+        end = len(raw) if self.end_column is None else self.end_column
+        before = raw[: self.column].decode(errors="replace")
+        width = len(raw[self.column : end].decode(errors="replace"))
+        return re.sub(r"[^\t]", " ", before) + "^" * max(width, 1)
+
+    @property
+    def source(self) -> str:
+        """What the carets are under."""
+        end = None if self.end_column is None else self.end_column
+        return self.text.encode()[self.column : end].decode(errors="replace")
+
+    @property
+    def target(self) -> str | None:
+        """``name`` where the expression is the right side of ``name = ...``."""
+        before = self.text.encode()[: self.column].decode(errors="replace")
+        match = re.fullmatch(r"\s*(\w+)\s*(?::[^=]*)?=\s*", before)
+        return match[1] if match else None
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def mark_internal(package: str) -> None:
+    """Skip frames of ``package`` and of the modules below it when looking for the user's line."""
+    _internal.add(package)
+
+
+def is_internal(module: str) -> bool:
+    """Return whether ``module`` is part of the machinery rather than the user's code."""
+    return any(module == name or module.startswith(name + ".") for name in _internal)
+
+
+def caller() -> Location:
+    """Return the expression that the innermost frame outside the machinery is evaluating."""
+    frame: FrameType | None = sys._getframe(1)
+    last = frame
+    while frame is not None and is_internal(frame.f_globals.get("__name__", "")):
+        last, frame = frame, frame.f_back
+    return locate(frame or last)
+
+
+def locate(frame: FrameType) -> Location:
+    """Return the expression that ``frame`` is evaluating."""
+    code = frame.f_code
+    line, end_line, column, end_column = _position(code, frame.f_lasti)
+    if line is None:
+        return Location(code.co_filename, frame.f_lineno, function=code.co_name)
+    if end_line != line:
+        end_column = None
+    return Location(code.co_filename, line, column or 0, end_column, code.co_name)
+
+
+@lru_cache(maxsize=4096)
+def _position(
+    code: CodeType, instruction: int
+) -> tuple[int | None, int | None, int | None, int | None]:
+    index = instruction // 2
+    return next(islice(code.co_positions(), index, None), (None, None, None, None))

@@ -8,44 +8,106 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
+from typing import TYPE_CHECKING, Any, overload
 
-Operand = "Expr | int"
+from kohakuaccel.ir.unknown import Unknown
+
+_COMPARE = "choose by a keyword-only knob, or split the loop so that each part needs no comparison"
+
+if TYPE_CHECKING:
+    from kohakuaccel.ir.scalar import Scalar
 
 
-class Expr:
-    """Base of integer expressions; arithmetic with ``+ - * // %`` and :func:`ceildiv`."""
+class Expr(Unknown):
+    """Base of integer expressions; arithmetic with ``+ - * // %`` and :func:`ceildiv`.
+
+    True division, powers and floats lead to a :class:`kohakuaccel.ir.scalar.Scalar`.
+    """
 
     __slots__ = ()
+    __array_ufunc__ = None  # numpy scalars on the left leave the arithmetic to us
 
-    def __add__(self, other: Expr | int) -> Expr:
-        return binary("+", self, other)
+    @overload
+    def __add__(self, other: Expr | int) -> Expr: ...
+    @overload
+    def __add__(self, other: float | Scalar) -> Scalar: ...
+    def __add__(self, other: Any) -> Any:
+        return _operate("+", self, other)
 
-    def __radd__(self, other: Expr | int) -> Expr:
-        return binary("+", other, self)
+    @overload
+    def __radd__(self, other: int) -> Expr: ...
+    @overload
+    def __radd__(self, other: float) -> Scalar: ...
+    def __radd__(self, other: Any) -> Any:
+        return _operate("+", other, self)
 
-    def __sub__(self, other: Expr | int) -> Expr:
-        return binary("-", self, other)
+    @overload
+    def __sub__(self, other: Expr | int) -> Expr: ...
+    @overload
+    def __sub__(self, other: float | Scalar) -> Scalar: ...
+    def __sub__(self, other: Any) -> Any:
+        return _operate("-", self, other)
 
-    def __rsub__(self, other: Expr | int) -> Expr:
-        return binary("-", other, self)
+    @overload
+    def __rsub__(self, other: int) -> Expr: ...
+    @overload
+    def __rsub__(self, other: float) -> Scalar: ...
+    def __rsub__(self, other: Any) -> Any:
+        return _operate("-", other, self)
 
-    def __mul__(self, other: Expr | int) -> Expr:
-        return binary("*", self, other)
+    @overload
+    def __mul__(self, other: Expr | int) -> Expr: ...
+    @overload
+    def __mul__(self, other: float | Scalar) -> Scalar: ...
+    def __mul__(self, other: Any) -> Any:
+        return _operate("*", self, other)
 
-    def __rmul__(self, other: Expr | int) -> Expr:
-        return binary("*", other, self)
+    @overload
+    def __rmul__(self, other: int) -> Expr: ...
+    @overload
+    def __rmul__(self, other: float) -> Scalar: ...
+    def __rmul__(self, other: Any) -> Any:
+        return _operate("*", other, self)
 
     def __floordiv__(self, other: Expr | int) -> Expr:
-        return binary("//", self, other)
+        return _operate("//", self, other)
 
     def __rfloordiv__(self, other: Expr | int) -> Expr:
-        return binary("//", other, self)
+        return _operate("//", other, self)
 
     def __mod__(self, other: Expr | int) -> Expr:
-        return binary("%", self, other)
+        return _operate("%", self, other)
 
     def __rmod__(self, other: Expr | int) -> Expr:
-        return binary("%", other, self)
+        return _operate("%", other, self)
+
+    def __truediv__(self, other: float | Expr | Scalar) -> Scalar:
+        return _real("/", self, other)
+
+    def __rtruediv__(self, other: float) -> Scalar:
+        return _real("/", other, self)
+
+    def __pow__(self, other: float | Expr | Scalar) -> Scalar:
+        return _real("**", self, other)
+
+    def __rpow__(self, other: float) -> Scalar:
+        return _real("**", other, self)
+
+    def __neg__(self) -> Expr:
+        return binary("*", -1, self)
+
+    def __lt__(self, other: object) -> bool:
+        self._refuse("Python cannot compare it", _COMPARE)
+
+    def __le__(self, other: object) -> bool:
+        self._refuse("Python cannot compare it", _COMPARE)
+
+    def __gt__(self, other: object) -> bool:
+        self._refuse("Python cannot compare it", _COMPARE)
+
+    def __ge__(self, other: object) -> bool:
+        self._refuse("Python cannot compare it", _COMPARE)
 
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
         """Return the value under ``env``.
@@ -129,8 +191,26 @@ _FUNCTIONS = {
 
 
 def as_expr(value: Expr | int) -> Expr:
-    """Return ``value`` as an expression."""
-    return value if isinstance(value, Expr) else Const(int(value))
+    """Return ``value`` as an expression.
+
+    Raises
+    ------
+    TypeError
+        If ``value`` is no integer.
+    """
+    return value if isinstance(value, Expr) else Const(index(value))
+
+
+def _operate(op: str, left: Any, right: Any) -> Any:
+    if all(isinstance(x, Expr) or hasattr(x, "__index__") for x in (left, right)):
+        return binary(op, left, right)
+    return _real(op, left, right) if op in "+-*" else NotImplemented
+
+
+def _real(op: str, left: Any, right: Any) -> Any:
+    from kohakuaccel.ir.scalar import combine  # scalars are built from expressions
+
+    return combine(op, left, right)
 
 
 def binary(op: str, left: Expr | int, right: Expr | int) -> Expr:

@@ -1,0 +1,1 @@
+"""Expressions over symbols, and the trace that a kernel function leaves behind."""

@@ -1,0 +1,55 @@
+"""What has no number while a kernel is traced refuses to act as one, with the fix."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from kohakuaccel.errors import KernelError
+from kohakuaccel.source import caller
+
+
+class Unknown:
+    """Mixin of symbolic objects: every way Python has of asking for a number is an error."""
+
+    __slots__ = ()
+
+    def _describe(self) -> str:
+        """Return how to name this object in a message."""
+        return f"`{self}`"
+
+    def _refuse(self, use: str, fix: str) -> NoReturn:
+        raise KernelError(
+            f"{self._describe()} has no value while the kernel is traced, so {use}",
+            loc=caller(),
+            fix=fix,
+        )
+
+    def __bool__(self) -> bool:
+        self._refuse(
+            "Python cannot branch on it",
+            "choose by a keyword-only knob, or select elementwise with L.where(condition, a, b)",
+        )
+
+    def __index__(self) -> int:
+        self._refuse(
+            "it is not an int for range() or an index of a list",
+            "iterate with `for t in sweep(n)`; use a knob with a number where Python needs one",
+        )
+
+    def __int__(self) -> int:
+        self._refuse("int() cannot convert it", "use it as it is: it has + - * // %")
+
+    def __float__(self) -> float:
+        self._refuse(
+            "float() and math functions cannot convert it",
+            "use it as it is, such as `x * (1 / D)` or `x * D**-0.5`",
+        )
+
+    def __iter__(self) -> Any:
+        self._refuse(
+            "Python cannot iterate over it or unpack it",
+            "iterate with grid(...), stage(...) or sweep(...)",
+        )
+
+    def __len__(self) -> int:
+        self._refuse("len() has no answer", "use the dimension's own name")

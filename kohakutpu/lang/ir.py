@@ -1,0 +1,45 @@
+"""What a trace for this machine holds beside the framework's nodes: tiles and contractions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kohakuaccel.ir.expr import Expr
+from kohakuaccel.ir.nodes import Statement, View
+from kohakuaccel.source import Location
+
+
+@dataclass(eq=False, slots=True)
+class Tile:
+    """An accumulator tile: ``gm x gn`` sub-tiles of 4x4, fed ``nk`` blocks of 32 at a time.
+
+    ``precision`` is ``"default"`` or ``"high"`` (three sweeps over K: lead*lead, lead*residual,
+    residual*lead). ``sweeps`` is how many times the kernel says that all of K goes into the tile.
+    """
+
+    name: str
+    gm: Expr
+    gn: Expr
+    nk: Expr
+    precision: str
+    sweeps: int
+    loc: Location
+
+
+@dataclass(eq=False, slots=True)
+class TileDecl(Statement):
+    """The birth of ``tile``: it is empty (all zeros) in every instance, every time."""
+
+    tile: Tile
+
+
+@dataclass(eq=False, slots=True)
+class Accumulate(Statement):
+    """``tile += lhs @ rhs``: rows of ``lhs`` are the tile's rows, rows of ``rhs`` its columns.
+
+    Both views are of kind ``"operand"``, indexed by row tile and K chunk.
+    """
+
+    tile: Tile
+    lhs: View
+    rhs: View
