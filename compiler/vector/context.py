@@ -107,6 +107,8 @@ class Operand:
     batch_strides : tuple of int
         Words from batch element to batch element, one for every entry of the context's ``batch``;
         0 where the buffer is shared.
+    offset : int
+        Words from the operand's start to the buffer's: a table lies somewhere in the image's data.
     """
 
     number: int
@@ -115,6 +117,7 @@ class Operand:
     row_words: int
     dtype: str = "fp16"
     batch_strides: tuple[int, ...] = ()
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
