@@ -89,7 +89,7 @@ class OperandType(ABC):
         """What values there are, for the reference."""
 
 
-_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)")
+_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)")
 
 
 def read_integer(text: str) -> int:
@@ -100,9 +100,10 @@ def read_integer(text: str) -> int:
     Unfit
         If it is not one.
     """
-    if _INTEGER.fullmatch(text) is None:
+    # The longest number any word holds has far fewer digits; Python refuses to read thousands.
+    if len(text) > 300 or _INTEGER.fullmatch(text) is None:
         raise Unfit("an integer", text)
-    digits = text.lstrip("+-")
+    digits = text.lstrip("-")
     base = {"0x": 16, "0b": 2}.get(digits[:2].lower(), 10)
     magnitude = int(digits, base)
     return -magnitude if text.startswith("-") else magnitude

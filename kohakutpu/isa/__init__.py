@@ -3,12 +3,15 @@
 Call a record (`FILL(...)`) to make an instruction; `encode` and `decode` lead to words and back.
 """
 
+from collections.abc import Iterable, Mapping
+
 from kohakuaccel.isa import (
     AssemblyError,
     EncodingError,
     IllegalInstruction,
     Instruction,
     Record,
+    assembler,
     encode,
 )
 from kohakutpu.isa.cluster import DRAIN, FILL, GEMM
@@ -44,7 +47,9 @@ __all__ = [
     "Record",
     "Source",
     "Wait",
+    "assemble",
     "decode",
+    "disassemble",
     "encode",
     "patch",
     "records",
@@ -65,3 +70,21 @@ def decode(unit_kind: str, word: bytes) -> Instruction:
 def records(unit_kind: str) -> tuple[Record, ...]:
     """Return the records that a unit of kind ``"C"`` or ``"V"`` executes, control first."""
     return of_kind(unit_kind).records
+
+
+def assemble(text: str, unit_kind: str) -> list[Instruction]:
+    """Return the instructions that assembly `text` states for a unit of kind ``"C"`` or ``"V"``.
+
+    Raises
+    ------
+    AssemblyError
+        At the first line that cannot be read.
+    """
+    return assembler.assemble(text, of_kind(unit_kind))
+
+
+def disassemble(
+    instructions: Iterable[Instruction], comments: Mapping[int, str] | None = None
+) -> str:
+    """Return assembly text; `comments` go before the instruction of their index."""
+    return assembler.disassemble(instructions, comments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 
@@ -31,7 +32,10 @@ def read_fp32(text: str) -> int | None:
         return int(text[2:], 16)
     if _DECIMAL.fullmatch(text) is None:
         return None
+    value = float(text)
+    if math.isinf(value) and "inf" not in text:
+        return None
     try:
-        return int.from_bytes(struct.pack("<f", float(text)), "little")
+        return int.from_bytes(struct.pack("<f", value), "little")
     except OverflowError:
         return None
