@@ -82,8 +82,8 @@ class _Line:
                 name, text, column = positional.pop(0), token.text, token.column
             operand = record.by_name.get(name)
             if operand is None or operand.clause:
-                names = ", ".join(o.name for o in record.own)
-                problem = f"{record.mnemonic} has no operand {name!r}; expected one of {names}"
+                names = ", ".join(o.name for o in record.own) or "none"
+                problem = f"{record.mnemonic} has no operand {name!r}; its operands: {names}"
                 self.fail(token.column, problem)
             if name in operands:
                 self.fail(token.column, f"operand {name} is given twice")

@@ -16,6 +16,7 @@ from kohakuaccel.isa import (
 )
 from kohakutpu.isa.cluster import DRAIN, FILL, GEMM
 from kohakutpu.isa.control import ADDA, BARRIER, END, HALT, LOOP, SETA, SYNC
+from kohakutpu.isa.document import document
 from kohakutpu.isa.relocation import patch
 from kohakutpu.isa.sets import of_kind
 from kohakutpu.isa.values import Address, Destination, Extent, Flag, Post, Source, Wait
@@ -50,6 +51,7 @@ __all__ = [
     "assemble",
     "decode",
     "disassemble",
+    "document",
     "encode",
     "patch",
     "records",

@@ -51,7 +51,7 @@ class AddressType(Struct):
     @property
     def syntax(self) -> str:
         """See `OperandType.syntax`."""
-        return "aR+N|N"
+        return "aN+N|N"
 
 
 class ExtentType(Struct):
@@ -72,7 +72,7 @@ class ExtentType(Struct):
     @property
     def syntax(self) -> str:
         """See `OperandType.syntax`."""
-        return "N-aR|N"
+        return "N-aN|N"
 
 
 class FlagType(Struct):
@@ -98,7 +98,7 @@ class FlagType(Struct):
     @property
     def syntax(self) -> str:
         """See `OperandType.syntax`."""
-        return "true|false|aR"
+        return "true|false|aN"
 
 
 class WaitType(Struct):

@@ -1,0 +1,5 @@
+"""Print the ISA reference."""
+
+from kohakutpu.isa.document import document
+
+print(document(), end="")
