@@ -54,7 +54,7 @@ class _Line:
         head, *clauses = self.clauses
         if not head:
             if clauses:
-                self.fail(1, "expected a mnemonic before ';'")
+                self.fail(self.source.index(";") + 1, "expected a mnemonic before ';'")
             return None
         mnemonic, *tokens = head
         record = self.instructions.by_mnemonic.get(mnemonic.text)

@@ -235,7 +235,11 @@ class Record:
             if bool(operand.clause) != isinstance(operand.kind, Slots):
                 raise TableError(f"{self.name}: {operand.name} is slots without a clause, or not")
             if operand.default is not REQUIRED:
-                operand.kind.check(operand.default)
+                try:
+                    operand.kind.check(operand.default)
+                except Unfit as error:
+                    message = f"{self.name}: the default of {operand.name} is no value of it"
+                    raise TableError(message) from error
 
     @property
     def layout(self) -> list[Field]:
