@@ -6,6 +6,8 @@ import struct
 from dataclasses import dataclass
 from typing import SupportsFloat
 
+from kohakuaccel.isa import EncodingError
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -82,10 +84,15 @@ class Source:
 
         Raises
         ------
-        OverflowError
+        EncodingError
             If `value` is finite and rounds to infinity.
         """
-        return Source("imm", int.from_bytes(struct.pack("<f", value), "little"))
+        try:
+            packed = struct.pack("<f", value)
+        except OverflowError:
+            expected = "a number within the range of FP32"
+            raise EncodingError("Source", "imm", value, expected) from None
+        return Source("imm", int.from_bytes(packed, "little"))
 
     @staticmethod
     def imm_bits(bits: int) -> Source:
