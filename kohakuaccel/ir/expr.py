@@ -6,12 +6,14 @@ integers, and it can be asked for its affine form in a set of symbols.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, overload
 
-from kohakuaccel.ir.unknown import Unknown
+from kohakuaccel.ir.unknown import Unknown, tracing
+from kohakuaccel.source import is_internal
 
 _COMPARE = "choose by a keyword-only knob, or split the loop so that each part needs no comparison"
 
@@ -97,6 +99,19 @@ class Expr(Unknown):
     def __neg__(self) -> Expr:
         return binary("*", -1, self)
 
+    def __eq__(self, other: object) -> bool:
+        same = self is other or (type(self) is type(other) and self._key() == other._key())  # pyright: ignore
+        if not same and tracing.active and not is_internal(_module_of_caller()):
+            self._refuse("Python cannot compare it", _COMPARE)
+        return same
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> object:
+        """Return what makes two expressions the same."""
+        raise NotImplementedError(type(self).__name__)
+
     def __lt__(self, other: object) -> bool:
         self._refuse("Python cannot compare it", _COMPARE)
 
@@ -124,11 +139,14 @@ class Expr(Unknown):
         raise NotImplementedError(type(self).__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Const(Expr):
     """An integer."""
 
     value: int
+
+    def _key(self) -> object:
+        return self.value
 
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
         return self.value
@@ -150,6 +168,9 @@ class Symbol(Expr):
     name: str
     kind: str = "dim"
 
+    def _key(self) -> object:
+        return id(self)
+
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
         return env[self]
 
@@ -160,13 +181,16 @@ class Symbol(Expr):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Binary(Expr):
     """``left op right`` with ``op`` one of ``+ - * // %`` or ``ceil/``."""
 
     op: str
     left: Expr
     right: Expr
+
+    def _key(self) -> object:
+        return self.op, self.left, self.right
 
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
         return _FUNCTIONS[self.op](self.left.evaluate(env), self.right.evaluate(env))
@@ -177,7 +201,17 @@ class Binary(Expr):
     def __str__(self) -> str:
         if self.op == "ceil/":
             return f"ceildiv({self.left}, {self.right})"
-        return f"({self.left} {self.op} {self.right})"
+        left, right = _enclosed(self.left, self.op, False), _enclosed(self.right, self.op, True)
+        return f"{left} {self.op} {right}"
+
+
+def _enclosed(part: Expr, op: str, on_the_right: bool) -> str:
+    """Return an operand of ``op``, in parentheses where reading it needs them."""
+    if not isinstance(part, Binary) or part.op == "ceil/":
+        return str(part)
+    loose, around = part.op in "+-", op in "+-"
+    plain = loose <= around and not (on_the_right and (op != "+" or part.op != "*"))
+    return str(part) if plain else f"({part})"
 
 
 _FUNCTIONS = {
@@ -199,6 +233,10 @@ def as_expr(value: Expr | int) -> Expr:
         If ``value`` is no integer.
     """
     return value if isinstance(value, Expr) else Const(index(value))
+
+
+def _module_of_caller() -> str:
+    return sys._getframe(2).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
 
 
 def _operate(op: str, left: Any, right: Any) -> Any:

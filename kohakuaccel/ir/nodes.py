@@ -58,9 +58,11 @@ class Index:
 class View:
     """A window of a buffer, as a target understands it.
 
-    ``kind`` is the target's (``"operand" "tile" "part" "rows" "channel" "channel_tile"``);
+    ``kind`` is the target's (``"operand" "tile" "part" "rows" "column" "channel"
+    "channel_tile" "scalar"``);
     ``index`` are expressions over grid and loop indices; ``tilings`` the tiling behind each index,
-    ``None`` where the index is no plain grid or loop index.
+    ``None`` where the index is no plain grid or loop index. A view without index is the whole of a
+    small buffer (``"channel" "scalar"``).
     """
 
     buffer: Buffer
@@ -69,14 +71,19 @@ class View:
     tilings: tuple[Tiling | None, ...]
     loc: Location
 
+    def __str__(self) -> str:
+        index = f"[{', '.join(map(str, self.index))}]" if self.index else ""
+        return self.buffer.name + index
+
 
 @dataclass(eq=False, slots=True)
 class Value:
     """A node of an elementwise graph.
 
-    ``op`` is ``"load"`` (``view``), ``"tile"`` (``tile``), ``"const"`` (``number``, a float or an
-    expression that :func:`kohakuaccel.ir.scalar` evaluates), a primitive (``add sub mul neg abs
-    exp2 log2 recip rsqrt max min lt le eq select``) or a row reduction (``row_sum row_max
+    ``op`` is ``"load"`` (``view``), ``"tile"`` (``tile``), ``"const"`` (``number``, a float or a
+    :class:`kohakuaccel.ir.scalar.Scalar`; :func:`kohakuaccel.ir.scalar.evaluate` takes either), a primitive (``add sub mul neg abs
+    exp2 log2 recip rsqrt max min lt le eq select``; ``select`` of ``a, b, c`` is ``a`` where ``c`` is
+    not zero, else ``b``) or a row reduction (``row_sum row_max
     row_min``). ``extent`` says what it varies over: ``"full"``, ``"row"`` (one scalar a row),
     ``"channel"`` (one element a column), ``"scalar"``.
     """
@@ -92,9 +99,13 @@ class Value:
 
 @dataclass(eq=False, slots=True)
 class Statement:
-    """Base of statements."""
+    """Base of statements; a target adds its own and says how they read."""
 
     loc: Location
+
+    def describe(self) -> str:
+        """Return the statement as one line of a listing."""
+        return type(self).__name__
 
 
 @dataclass(eq=False, slots=True)
@@ -111,7 +122,7 @@ class Grid(Statement):
 
     indices: tuple[Index, ...]
     barrier: bool
-    body: list[Statement] = field(default_factory=list)
+    body: list[Statement] = field(default_factory=list[Statement])
 
 
 @dataclass(eq=False, slots=True)
@@ -119,7 +130,7 @@ class Repeat(Statement):
     """``for index in sweep(count)``: inside a grid it repeats statements, outside whole grids."""
 
     index: Index
-    body: list[Statement] = field(default_factory=list)
+    body: list[Statement] = field(default_factory=list[Statement])
 
 
 @dataclass(eq=False, slots=True)
@@ -135,4 +146,10 @@ class Trace:
     buffers: list[Buffer]
     dims: dict[str, Symbol]
     knobs: dict[str, Symbol]
-    body: list[Statement] = field(default_factory=list)
+    body: list[Statement] = field(default_factory=list[Statement])
+
+    def pretty(self) -> str:
+        """Return the trace as text: parameters, tilings, statements."""
+        from kohakuaccel.ir.printer import show  # it reads these classes
+
+        return show(self)

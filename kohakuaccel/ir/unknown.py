@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NoReturn
 
 from kohakuaccel.errors import KernelError
 from kohakuaccel.source import caller
+
+
+class _Tracing(threading.local):
+    active = False
+
+
+tracing = _Tracing()
+"""Per thread: whether a kernel function is running, so that its comparisons can be refused."""
 
 
 class Unknown:
@@ -27,7 +36,8 @@ class Unknown:
     def __bool__(self) -> bool:
         self._refuse(
             "Python cannot branch on it",
-            "choose by a keyword-only knob, or select elementwise with L.where(condition, a, b)",
+            "choose by a keyword-only knob that has a value, or select elementwise with "
+            "L.where(condition, a, b)",
         )
 
     def __index__(self) -> int:

@@ -15,6 +15,8 @@ class Tile:
 
     ``precision`` is ``"default"`` or ``"high"`` (three sweeps over K: lead*lead, lead*residual,
     residual*lead). ``sweeps`` is how many times the kernel says that all of K goes into the tile.
+    ``rows`` and ``cols`` are the extents of the whole matrix that it is a tile of, ``row`` and ``col``
+    which tile: all four come from the first contraction into it.
     """
 
     name: str
@@ -24,6 +26,10 @@ class Tile:
     precision: str
     sweeps: int
     loc: Location
+    rows: Expr | None = None
+    cols: Expr | None = None
+    row: Expr | None = None
+    col: Expr | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -31,6 +37,13 @@ class TileDecl(Statement):
     """The birth of ``tile``: it is empty (all zeros) in every instance, every time."""
 
     tile: Tile
+
+    def describe(self) -> str:
+        """Return the declaration with its sizes."""
+        tile = self.tile
+        text = f"tile {tile.name}: gm={tile.gm}, gn={tile.gn}, nk={tile.nk}"
+        text += f", precision={tile.precision}" if tile.precision != "default" else ""
+        return text + (f", sweeps={tile.sweeps}" if tile.sweeps != 1 else "")
 
 
 @dataclass(eq=False, slots=True)
@@ -43,3 +56,7 @@ class Accumulate(Statement):
     tile: Tile
     lhs: View
     rhs: View
+
+    def describe(self) -> str:
+        """Return the contraction."""
+        return f"{self.tile.name} += {self.lhs} @ {self.rhs}"

@@ -1,0 +1,312 @@
+"""The ``kernel`` decorator: a Python function becomes something to trace, plan and call.
+
+Calling a kernel needs a compiler and a device, which live above this package. They install
+themselves with :func:`set_backend`; a kernel called before that imports `kohakutpu.api`, which does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from typing import Any, Protocol, overload
+
+from kohakuaccel.errors import CallError, InternalError, KernelError
+from kohakuaccel.ir.expr import Symbol
+from kohakuaccel.ir.nodes import Buffer, Trace
+from kohakuaccel.lang.tracing import tracing
+from kohakuaccel.source import Location, caller
+from kohakutpu.lang.fingerprint import fingerprint
+from kohakutpu.lang.tensors import Tensor
+
+
+class Backend(Protocol):
+    """What runs kernels."""
+
+    def call(self, kernel: Kernel, args: tuple[Any, ...], knobs: dict[str, Any]) -> Any:
+        """Run ``kernel`` on ``args``, one for every ``L.In`` in order, and return its results."""
+        ...
+
+    def plan(self, kernel: Kernel, args: tuple[Any, ...], knobs: dict[str, Any]) -> Any:
+        """Compile ``kernel`` for ``args`` without running it and return the plan."""
+        ...
+
+
+_backends: list[Backend] = []
+
+
+def set_backend(backend: Backend) -> None:
+    """Let ``backend`` run kernels from now on."""
+    _backends[:] = [backend]
+
+
+class Kernel:
+    """A kernel function with its declarations.
+
+    Attributes
+    ----------
+    name : str
+        The function's name.
+    function : callable
+        The function itself.
+    parameters : tuple of Buffer
+        The declarations ``L.In`` and ``L.Out``, in order.
+    knobs : dict
+        Default of every keyword-only parameter; ``None`` leaves the choice to the compiler.
+    loc : Location
+        The ``def`` line.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        code = function.__code__
+        self.name = function.__name__
+        self.function = function
+        self.loc = Location(code.co_filename, _def_line(function), function=self.name)
+        self.parameters, self.knobs = _parameters(function, self.loc)
+        update_wrapper(self, function)
+
+    @property
+    def ins(self) -> tuple[Buffer, ...]:
+        """The parameters a call passes."""
+        return tuple(buffer for buffer in self.parameters if buffer.role == "in")
+
+    @property
+    def outs(self) -> tuple[Buffer, ...]:
+        """The parameters a call returns."""
+        return tuple(buffer for buffer in self.parameters if buffer.role == "out")
+
+    @property
+    def source_key(self) -> str:
+        """Digest of the function's code and of everything it refers to.
+
+        An edited helper, closure variable, constant or array changes it.
+        """
+        return fingerprint(self.function)
+
+    def trace(self, **knobs: Any) -> Trace:
+        """Run the function once with handles and return what it said.
+
+        Raises
+        ------
+        KernelError
+            If the kernel is wrong.
+        CallError
+            If there is no such knob.
+        """
+        values = self.knobs | self._checked_knobs(knobs)
+        buffers = [_copy(buffer) for buffer in self.parameters]
+        trace = Trace(self.name, self.loc, buffers, {}, {})
+        with tracing(trace) as tracer:
+            for name, value in values.items():
+                values[name] = tracer.knob(name) if value is None else value
+            result: object = self.function(*(Tensor(buffer) for buffer in buffers), **values)
+        if result is not None:
+            raise KernelError(
+                f"kernel `{self.name}` returns a value, but its results are its L.Out parameters",
+                loc=self.loc,
+                fix="write results with `<<=` and return nothing",
+            )
+        trace.dims.update(_dims(trace))
+        return trace
+
+    def bind(
+        self, args: tuple[Any, ...], keywords: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments in the order of ``ins``, and the knobs.
+
+        Raises
+        ------
+        CallError
+            If an argument is missing, surplus, given twice or unknown.
+        """
+        loc = caller()
+        names = [buffer.name for buffer in self.ins]
+        signature = f"{self.name}({', '.join(names)})"
+        if len(args) > len(names):
+            outs = ", ".join(f"`{buffer.name}`" for buffer in self.outs)
+            raise CallError(
+                f"{signature} takes {len(names)} argument{'s' * (len(names) != 1)}, "
+                f"but {len(args)} were given",
+                loc=loc,
+                fix=f"pass {' and '.join(names) or 'none'}; {outs} is allocated and returned",
+                notes=[(self.loc, f"`{self.name}` is defined here")],
+            )
+        bound = dict(zip(names, args, strict=False))
+        knobs: dict[str, Any] = {}
+        for name, value in keywords.items():
+            if name in bound:
+                raise CallError(
+                    f"{signature} got `{name}` twice", loc=loc, fix="pass it once", notes=()
+                )
+            if name in names:
+                bound[name] = value
+            else:
+                knobs[name] = value
+        missing = [name for name in names if name not in bound]
+        if missing:
+            raise CallError(
+                f"{signature} lacks {' and '.join(f'`{name}`' for name in missing)}",
+                loc=loc,
+                fix=f"pass {len(names)} tensors",
+                notes=[(self.loc, f"`{self.name}` is defined here")],
+            )
+        return tuple(bound[name] for name in names), self._checked_knobs(knobs)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Run the kernel and return its result, a tuple where it has several."""
+        tensors, knobs = self.bind(args, keywords)
+        return _backend().call(self, tensors, knobs)
+
+    def plan(self, *args: Any, **keywords: Any) -> Any:
+        """Compile for these arguments without running, and return the plan."""
+        tensors, knobs = self.bind(args, keywords)
+        return _backend().plan(self, tensors, knobs)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} at {self.loc}>"
+
+    def _checked_knobs(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
+        for name in knobs:
+            if name not in self.knobs:
+                near = difflib.get_close_matches(name, self.knobs, 1)
+                known = ", ".join(self.knobs) or "none"
+                raise CallError(
+                    f"kernel `{self.name}` has no knob `{name}`",
+                    loc=caller(),
+                    fix=f"did you mean `{near[0]}`?" if near else f"its knobs are: {known}",
+                    notes=[(self.loc, f"`{self.name}` is defined here")],
+                )
+        return dict(knobs)
+
+
+@overload
+def kernel(function: Callable[..., None], /) -> Kernel: ...
+@overload
+def kernel() -> Callable[[Callable[..., None]], Kernel]: ...
+def kernel(function: Callable[..., None] | None = None, /) -> Any:
+    """Make a kernel of a function; used as ``@kernel`` or ``@kernel()``.
+
+    Raises
+    ------
+    KernelError
+        If a parameter declares nothing, a knob has no default, or there is no result.
+    """
+    return Kernel if function is None else Kernel(function)
+
+
+def _parameters(
+    function: Callable[..., None], loc: Location
+) -> tuple[tuple[Buffer, ...], dict[str, Any]]:
+    buffers: list[Buffer] = []
+    knobs: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise KernelError(
+                f"kernel `{function.__name__}` has a parameter `*{name}` that declares no tensor",
+                loc=loc,
+                fix="name every tensor, with L.In(...) or L.Out(...) as its default",
+            )
+        default = parameter.default
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            if default is parameter.empty or isinstance(default, Tensor):
+                raise KernelError(
+                    f"knob `{name}` of kernel `{function.__name__}` has no value as its default",
+                    loc=loc,
+                    fix="give it one, or None to let the compiler choose; tensors come before `*`",
+                )
+            knobs[name] = default
+            continue
+        if not isinstance(default, Tensor):
+            raise KernelError(
+                f"parameter `{name}` of kernel `{function.__name__}` declares no tensor",
+                loc=loc,
+                fix=f"write `{name}=L.In(...)` or `{name}=L.Out(...)`, or put a knob after `*`",
+            )
+        buffer = _copy(default.buffer)
+        buffer.name = name
+        buffers.append(buffer)
+    _refuse_interface(function.__name__, buffers, loc)
+    return tuple(buffers), knobs
+
+
+def _refuse_interface(name: str, buffers: list[Buffer], loc: Location) -> None:
+    outs = [buffer for buffer in buffers if buffer.role == "out"]
+    ins = [buffer for buffer in buffers if buffer.role == "in"]
+    if not outs:
+        raise KernelError(
+            f"kernel `{name}` has no result", loc=loc, fix="declare one: `y=L.Out(...)`"
+        )
+    for out in outs:
+        if out.any_rank and not any(buffer.any_rank for buffer in ins):
+            raise KernelError(
+                f"`{out.name}` is declared L.Out(...), but no argument gives it a shape",
+                loc=out.loc,
+                fix="declare an argument L.In(...), or name the axes of the result",
+            )
+        if any(buffer.batched for buffer in ins) and not out.batched:
+            raise KernelError(
+                f"`{out.name}` has no batch, but the arguments have: "
+                "every element of the batch would write the same result",
+                loc=out.loc,
+                fix=f"declare `{out.name}` with a leading `...`",
+                notes=[(b.loc, f"`{b.name}` has a batch") for b in ins if b.batched][:1],
+            )
+        if out.batched and not any(buffer.batched for buffer in ins):
+            raise KernelError(
+                f"`{out.name}` has a batch, but no argument gives it one",
+                loc=out.loc,
+                fix="declare an argument with a leading `...` too",
+            )
+    if any(b.any_rank for b in buffers) and any(b.batched for b in buffers):
+        both = next(b for b in buffers if b.batched)
+        raise KernelError(
+            f"kernel `{name}` mixes `...` alone with a batch of named axes",
+            loc=both.loc,
+            fix="use one form for all its tensors",
+        )
+
+
+def _copy(buffer: Buffer) -> Buffer:
+    return Buffer(
+        buffer.name,
+        buffer.role,
+        buffer.shape,
+        buffer.dtype,
+        buffer.loc,
+        buffer.batched,
+        buffer.any_rank,
+        buffer.value,
+    )
+
+
+def _dims(trace: Trace) -> dict[str, Symbol]:
+    found: dict[str, Symbol] = {}
+    for buffer in trace.buffers:
+        for extent in buffer.shape:
+            for symbol in sorted(extent.symbols(), key=str):
+                if symbol.kind == "dim" and found.setdefault(symbol.name, symbol) is not symbol:
+                    raise KernelError(
+                        f"two different dimensions are called `{symbol.name}`",
+                        loc=buffer.loc,
+                        fix="make all dimensions of a kernel with one call of dims(...)",
+                    )
+    return found
+
+
+def _def_line(function: Callable[..., None]) -> int:
+    """Return the line of ``def``, which is not the first where decorators stand above it."""
+    code = function.__code__
+    first = Location(code.co_filename, code.co_firstlineno)
+    while first.text.lstrip().startswith(("@", "#")) and first.line < code.co_firstlineno + 20:
+        first = Location(first.file, first.line + 1)
+    return first.line
+
+
+def _backend() -> Backend:
+    if not _backends:
+        importlib.import_module("kohakutpu.api")
+    if not _backends:
+        raise InternalError("kohakutpu.api did not install a backend")
+    return _backends[0]

@@ -1,0 +1,367 @@
+"""Buffers as a kernel sees them: parameters, temporaries, tables, and their tilings."""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kohakuaccel.errors import KernelError
+from kohakuaccel.ir.expr import Const, Expr, as_expr, ceildiv
+from kohakuaccel.ir.nodes import Buffer, Tiling
+from kohakuaccel.lang.counts import Tiled
+from kohakuaccel.lang.tracing import Tracer, current
+from kohakuaccel.source import Location, caller
+from kohakutpu.lang.layout import chunk_count, rows_and_width, stored_elements, tile_count
+from kohakutpu.lang.values import Elementwise, Expression
+from kohakutpu.lang.windows import Index, Window, stage_kind
+
+Axis = Expr | int | EllipsisType
+Size = Expr | int | None
+
+SIZE_LIMIT = 1023  # the instruction fields of gm, gn and nk have 10 bits
+PART_MULTIPLE = 16  # elements a word of FP16
+
+
+class Tensor(Elementwise):
+    """A buffer: index it with the indices of a grid to get a window of it."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The axes that the kernel names."""
+        return self.buffer.shape
+
+    def tiles(self, g: Size = None) -> Tiled:
+        """Return the split of the rows into tiles of ``g`` groups of 4 rows.
+
+        Raises
+        ------
+        KernelError
+            If the buffer has no rows and columns or ``g`` is out of range.
+        """
+        loc = caller()
+        self._need_rank(2, "tiles", loc)
+        size = self._size(g, "tiles", loc, SIZE_LIMIT)
+        return Tiled(Tiling("tiles", self.buffer, size, tile_count(self.buffer.shape[0], size)))
+
+    def chunks32(self, n: Size = None) -> Tiled:
+        """Return the split of the last axis into chunks of ``n`` blocks of 32 elements.
+
+        Raises
+        ------
+        KernelError
+            If the buffer has no rows and columns or ``n`` is out of range.
+        """
+        loc = caller()
+        self._need_rank(2, "chunks32", loc)
+        size = self._size(n, "chunks32", loc, SIZE_LIMIT)
+        return Tiled(Tiling("chunks32", self.buffer, size, chunk_count(self.buffer.shape[1], size)))
+
+    def parts(self, n: Size = None) -> Tiled:
+        """Return the split of the whole buffer into runs of ``n`` elements in row order.
+
+        Rows count with their padding to whole words, so ``n`` is a multiple of 16.
+
+        Raises
+        ------
+        KernelError
+            If ``n`` is no positive multiple of 16.
+        """
+        loc = caller()
+        size = self._size(n, "parts", loc, None)
+        if isinstance(size, Const) and size.value % PART_MULTIPLE:
+            raise KernelError(
+                f"a part of {size} elements does not end on a word of {PART_MULTIPLE} elements",
+                loc=loc,
+                fix=f"use a multiple of {PART_MULTIPLE}, such as "
+                f"{-(-size.value // PART_MULTIPLE) * PART_MULTIPLE}",
+            )
+        count = ceildiv(stored_elements(self.buffer), size)
+        return Tiled(Tiling("parts", self.buffer, size, count))
+
+    def rows(self, n: Size = None) -> Tiled:
+        """Return the split into blocks of ``n`` whole rows.
+
+        Raises
+        ------
+        KernelError
+            If ``n`` is out of range.
+        """
+        size = self._size(n, "rows", caller(), None)
+        return Tiled(Tiling("rows", self.buffer, size, ceildiv(rows_and_width(self.buffer)[0], size)))
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Window:
+        """Return the window that ``index`` selects."""
+        return Window(self.buffer, index if isinstance(index, tuple) else (index,), caller())
+
+    def __setitem__(self, index: Index | tuple[Index, ...], window: Window) -> None:
+        if not isinstance(window, Window) or not window.stored:
+            raise KernelError(
+                f"`{self.buffer.name}[...] = ...` does not write a buffer",
+                loc=caller(),
+                fix="write it with `<<=`",
+            )
+        window.stored = False
+
+    def value(self, loc: Location) -> Expression:
+        """Return the buffer as a value: a number for all, or a row that all rows share.
+
+        Raises
+        ------
+        KernelError
+            If it must be indexed here.
+        """
+        buffer = self.buffer
+        tracer = self._tracer(loc)
+        if len(buffer.shape) > 1 or buffer.any_rank:
+            raise KernelError(
+                f"`{buffer.name}` is a whole buffer; elementwise arithmetic works on windows",
+                loc=loc,
+                fix=f"index it by the grid, as in `{buffer.name}[{_indices(tracer, buffer)}]`",
+                notes=[(buffer.loc, f"`{buffer.name}` is declared here")],
+            )
+        if tracer.grid is None:
+            raise KernelError(
+                f"`{buffer.name}` is read outside any grid",
+                loc=loc,
+                fix="move the statement into `for ... in grid(...)` or `with stage(...)`",
+            )
+        if not buffer.shape:
+            return Window(buffer, (), loc).as_load("scalar", "scalar", loc)
+        kind = stage_kind(tracer, loc)
+        if kind != "rows":
+            better = (
+                f"index it by the column tile, as in `{buffer.name}[{_last(tracer)}]`"
+                if kind == "tiles"
+                else "split the work by x.rows(n) instead of x.parts(n)"
+            )
+            raise KernelError(
+                f"`{buffer.name}` is one row, and this grid does not work on whole rows",
+                loc=loc,
+                fix=better,
+            )
+        return Window(buffer, (), loc).as_load("channel", "channel", loc)
+
+    def __matmul__(self, other: Any) -> NoReturn:
+        self._refuse_whole(other)
+
+    def __rmatmul__(self, other: Any) -> NoReturn:
+        self._refuse_whole(other)
+
+    def __ilshift__(self, other: Any) -> NoReturn:
+        name = self.buffer.name
+        raise KernelError(
+            f"`{name} <<= ...` does not say which window of `{name}` an instance writes",
+            loc=caller(),
+            fix=f"index it by the grid, as in `{name}[i] <<= ...`",
+        )
+
+    def _tracer(self, loc: Location) -> Tracer:
+        return current(f"`{self.buffer.name}`", loc)
+
+    def _need_rank(self, rank: int, what: str, loc: Location) -> None:
+        buffer = self.buffer
+        if len(buffer.shape) != rank or buffer.any_rank:
+            axes = "any rank" if buffer.any_rank else _axes(len(buffer.shape))
+            raise KernelError(
+                f"`{buffer.name}.{what}` needs a buffer of rows and columns, "
+                f"but `{buffer.name}` has {axes}",
+                loc=loc,
+                fix="declare two axes, with a leading `...` for a batch, or use .parts(n) or .rows(n)",
+                notes=[(buffer.loc, f"`{buffer.name}` is declared here")],
+            )
+
+    def _size(self, size: Size, what: str, loc: Location, limit: int | None) -> Expr:
+        if size is None:
+            return self._tracer(loc).knob(f"{self.buffer.name}.{what}")
+        return checked_size(size, f"{self.buffer.name}.{what}", loc, limit)
+
+    def _refuse_whole(self, other: Any) -> NoReturn:
+        names = self.buffer.name, other.buffer.name if isinstance(other, Tensor) else "..."
+        raise KernelError(
+            f"`{names[0]} @ {names[1]}` contracts whole buffers and states no split",
+            loc=caller(),
+            fix="split it with a grid, L.tile and a sweep; to leave the split to the compiler, "
+            "write `x @ w` at the tensor level (kohakutpu.api), outside kernels",
+        )
+
+    def _describe(self) -> str:
+        return f"`{self.buffer.name}`"
+
+
+def In(*shape: Axis, dtype: str = "fp16") -> Tensor:  # noqa: N802 (it declares, like a class)
+    """Declare an argument; ``...`` first absorbs leading axes.
+
+    Parameters
+    ----------
+    *shape : Expr, int or ...
+        The axes the kernel works on. ``...`` alone is one block of any rank; before other axes it
+        is a batch, and the kernel describes one element of it.
+    dtype : {"fp16", "fp32"}
+        What the elements are stored as.
+
+    Raises
+    ------
+    KernelError
+        If an axis is no dimension, or ``dtype`` is unknown.
+    """
+    return Tensor(declare("in", shape, dtype, caller()))
+
+
+def Out(*shape: Axis, dtype: str = "fp16") -> Tensor:  # noqa: N802 (it declares, like a class)
+    """Declare a result, which the call allocates and returns; see :func:`In`."""
+    return Tensor(declare("out", shape, dtype, caller()))
+
+
+def temp(*shape: Axis, dtype: Any = "fp16") -> Tensor:
+    """Make an internal buffer, written in one stage and read in a later one.
+
+    In a kernel with a batch there is one for every element of the batch.
+
+    Raises
+    ------
+    KernelError
+        If used outside a kernel, an axis is no dimension, or ``dtype`` is unknown.
+    """
+    loc = caller()
+    tracer = current("L.temp", loc)
+    buffer = declare("temp", shape, dtype, loc)
+    buffer.name = _fresh(tracer, loc.target or "temp")
+    buffer.batched = not buffer.any_rank and any(b.batched for b in tracer.trace.buffers)
+    tracer.trace.buffers.append(buffer)
+    return Tensor(buffer)
+
+
+def table(array: Any, dtype: Any = None) -> Tensor:
+    """Make a buffer whose contents are known now and ship with the program.
+
+    Parameters
+    ----------
+    array : array_like
+        Real numbers. Without ``dtype`` they are kept as FP16 where that is exact, else as FP32.
+    dtype : {"fp16", "fp32"}, optional
+        What the elements are stored as.
+
+    Raises
+    ------
+    KernelError
+        If used outside a kernel, or ``array`` does not hold real numbers.
+    """
+    loc = caller()
+    tracer = current("L.table", loc)
+    contents = np.asarray(array)
+    if contents.dtype.kind not in "biuf":
+        raise KernelError(
+            f"L.table holds real numbers, not {contents.dtype}",
+            loc=loc,
+            fix="give it an array of a real dtype",
+        )
+    if dtype is None:
+        with np.errstate(over="ignore"):
+            narrow = contents.astype(np.float16)
+        exact = np.array_equal(narrow.astype(np.float64), contents, equal_nan=contents.dtype.kind == "f")
+        dtype = "fp16" if exact else "fp32"
+    name = _dtype(dtype, loc)
+    buffer = Buffer(
+        _fresh(tracer, loc.target or "table"),
+        "table",
+        tuple(Const(extent) for extent in contents.shape),
+        name,
+        loc,
+        value=contents.astype(np.float16 if name == "fp16" else np.float32),
+    )
+    tracer.trace.buffers.append(buffer)
+    return Tensor(buffer)
+
+
+def declare(role: str, shape: tuple[Axis, ...], dtype: Any, loc: Location) -> Buffer:
+    """Return a nameless buffer of the declared axes.
+
+    Raises
+    ------
+    KernelError
+        If an axis is no dimension, or ``dtype`` is unknown.
+    """
+    leading = bool(shape) and shape[0] is Ellipsis
+    axes: list[Expr] = []
+    for number, axis in enumerate(shape[leading:], start=int(leading)):
+        good = isinstance(axis, Expr) or (hasattr(axis, "__index__") and not isinstance(axis, bool))
+        if not good or (not isinstance(axis, Expr) and int(axis) < 1):  # pyright: ignore
+            what = "`...` comes first or not at all" if axis is Ellipsis else f"{axis!r} is no extent"
+            raise KernelError(
+                f"axis {number} of this declaration: {what}",
+                loc=loc,
+                fix='use symbols of dims("M, N"), arithmetic on them, or whole numbers from 1',
+            )
+        axes.append(as_expr(axis))  # pyright: ignore[reportArgumentType]
+    return Buffer(
+        "",
+        role,
+        tuple(axes),
+        _dtype(dtype, loc),
+        loc,
+        batched=leading and bool(axes),
+        any_rank=leading and not axes,
+    )
+
+
+def checked_size(size: Any, what: str, loc: Location, limit: int | None) -> Expr:
+    """Return a block size as an expression.
+
+    Raises
+    ------
+    KernelError
+        If it is no integer, below 1 or above ``limit``.
+    """
+    if isinstance(size, Expr):
+        return size
+    good = hasattr(size, "__index__") and not isinstance(size, bool)
+    number = int(size) if good else 0
+    if number < 1 or (limit is not None and number > limit):
+        bounds = f"from 1 to {limit}" if limit is not None else "of at least 1"
+        raise KernelError(
+            f"{what} takes a whole number {bounds}, not {size!r}",
+            loc=loc,
+            fix="use such a number, or None to let the compiler choose",
+        )
+    return Const(number)
+
+
+def _dtype(dtype: Any, loc: Location) -> str:
+    if isinstance(dtype, str) and dtype in ("fp16", "fp32"):
+        return dtype
+    names = {np.dtype(np.float16): "fp16", np.dtype(np.float32): "fp32"}
+    try:
+        return names[np.dtype(dtype)]
+    except (KeyError, TypeError):
+        raise KernelError(
+            f"no buffer holds elements of {dtype!r}", loc=loc, fix='use "fp16" or "fp32"'
+        ) from None
+
+
+def _fresh(tracer: Tracer, name: str) -> str:
+    taken = {buffer.name for buffer in tracer.trace.buffers}
+    unique, number = name, 2
+    while unique in taken:
+        unique, number = f"{name}{number}", number + 1
+    return unique
+
+
+def _indices(tracer: Tracer, buffer: Buffer) -> str:
+    symbols = [str(i.symbol) for i in tracer.grid.indices] if tracer.grid else ["i", "j"]
+    return ", ".join(symbols[: max(len(buffer.shape), 1)])
+
+
+def _last(tracer: Tracer) -> str:
+    return str(tracer.grid.indices[-1].symbol) if tracer.grid else "j"
+
+
+def _axes(number: int) -> str:
+    return "one axis" if number == 1 else f"{number or 'no'} axes"
+

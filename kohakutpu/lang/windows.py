@@ -1,0 +1,301 @@
+"""Windows of buffers: what ``x[i, k]`` means depends on the grid and on what uses it."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from kohakuaccel.errors import KernelError
+from kohakuaccel.ir.expr import Expr, as_expr
+from kohakuaccel.ir.nodes import Buffer, Grid, Store, Tiling, Value, View
+from kohakuaccel.lang.tracing import Tracer, current
+from kohakuaccel.source import Location, caller
+from kohakutpu.lang.ir import Tile
+from kohakutpu.lang.values import Elementwise, Expression, as_value
+
+Index = Expr | int
+
+COUNTS = {
+    "tiles": "row tiles",
+    "chunks32": "K chunks",
+    "parts": "parts",
+    "rows": "blocks of rows",
+}
+WANTED = {
+    "operand": ("tiles", "chunks32"),
+    "tile": ("tiles", "tiles"),
+    "channel_tile": ("tiles",),
+    "part": ("parts",),
+    "rows": ("rows",),
+    "column": ("rows",),
+}
+EXTENT = {"tile": "full", "channel_tile": "channel", "part": "full", "rows": "full", "column": "row"}
+
+
+class Window(Elementwise):
+    """``buffer[index]``: an operand of ``@``, a value, or with ``<<=`` what an instance writes."""
+
+    __slots__ = ("buffer", "index", "loc", "stored")
+
+    def __init__(self, buffer: Buffer, index: tuple[Index, ...], loc: Location) -> None:
+        self.buffer = buffer
+        self.loc = loc
+        self.stored = False
+        self.index = tuple(self._checked(position, loc) for position in index)
+
+    def view(self, kind: str) -> View:
+        """Return the window read as ``kind``, after checking rank and what the indices count.
+
+        Raises
+        ------
+        KernelError
+            If the number of indices is wrong or one of them counts something else.
+        """
+        tracer = current(f"`{self.buffer.name}[...]`", self.loc)
+        wanted = WANTED[kind]
+        if len(self.index) != len(wanted):
+            self._refuse_rank(kind, len(wanted))
+        tilings = tuple(tracer.tiling(index) for index in self.index)
+        for axis, (tiling, expected) in enumerate(zip(tilings, wanted, strict=True)):
+            if tiling is not None and tiling.kind != expected:
+                self._refuse_kind(axis, tiling, expected)
+        return View(self.buffer, kind, self.index, tilings, self.loc)
+
+    def operand(self, position: str) -> View:
+        """Return the window as one side of ``@``; ``position`` names the side.
+
+        Raises
+        ------
+        KernelError
+            If the buffer has not two axes of FP16, or an index counts something else.
+        """
+        if len(self.buffer.shape) != 2 or self.buffer.any_rank:
+            raise KernelError(
+                f"`{self.buffer.name}` is no operand of `@`: the {position} side needs rows and K",
+                loc=self.loc,
+                fix="declare it with two axes, with a leading `...` for a batch",
+                notes=[(self.buffer.loc, f"`{self.buffer.name}` is declared here")],
+            )
+        if self.buffer.dtype != "fp16":
+            raise KernelError(
+                f"`{self.buffer.name}` holds {self.buffer.dtype}; operands of `@` are FP16",
+                loc=self.loc,
+                fix='declare it with dtype="fp16"',
+                notes=[(self.buffer.loc, f"`{self.buffer.name}` is declared here")],
+            )
+        return self.view("operand")
+
+    def value(self, loc: Location) -> Expression:
+        """Return the window's elements."""
+        kind = self.elementwise_kind()
+        return self.as_load(kind, EXTENT[kind], self.loc)
+
+    def as_load(self, kind: str, extent: str, loc: Location) -> Expression:
+        """Return a load of the window, read as ``kind``."""
+        tracer = current(f"`{self.buffer.name}`", loc)
+        view = self.view(kind) if self.index else View(self.buffer, kind, (), (), loc)
+        return Expression(Value("load", (), extent, loc, view=view), tracer.grid)
+
+    def elementwise_kind(self) -> str:
+        """Return the kind of view that elementwise work in the grid around it makes of it.
+
+        Raises
+        ------
+        KernelError
+            If there is no grid around it, or the grid works on something else.
+        """
+        tracer = current(f"`{self.buffer.name}[...]`", self.loc)
+        stage = stage_kind(tracer, self.loc)
+        if stage == "parts":
+            return "part"
+        if stage == "tiles":
+            return "channel_tile" if len(self.buffer.shape) == 1 else "tile"
+        tiling = stage_tiling(tracer, "rows")
+        whole = tiling is not None and len(tiling.buffer.shape) != 1
+        if len(self.buffer.shape) == 1:
+            return "column" if whole else "rows"
+        one = len(self.buffer.shape) > 1 and self.buffer.shape[-1] == as_expr(1)
+        same = tiling is not None and tiling.buffer.shape[-1:] == self.buffer.shape[-1:]
+        return "column" if one and not same else "rows"
+
+    def __ilshift__(self, other: Any) -> Window:
+        """Store ``other`` into the window."""
+        loc = caller()
+        tracer = current("`<<=`", loc)
+        name = self.buffer.name
+        if self.buffer.role in ("in", "table"):
+            what = "an argument" if self.buffer.role == "in" else "a table"
+            raise KernelError(
+                f"`{name}` is {what} and cannot be written",
+                loc=loc,
+                fix="declare a result with L.Out(...), or an internal buffer with L.temp(...)",
+                notes=[(self.buffer.loc, f"`{name}` is declared here")],
+            )
+        if tracer.grid is None:
+            raise KernelError(
+                f"`{name}` is written outside any grid",
+                loc=loc,
+                fix="move the statement into `for ... in grid(...)` or `with stage(...)`",
+            )
+        view = self.view(self.elementwise_kind())
+        value = as_value(other, loc)
+        self._refuse_closed(tracer, value, loc)
+        tracer.add(Store(loc, view, value.node))
+        self.stored = True
+        return self
+
+    def __matmul__(self, other: Any) -> Product:
+        """Return the contraction of both windows over their K chunks."""
+        loc = caller()
+        if not isinstance(other, Window):
+            what = "a whole buffer" if hasattr(other, "buffer") else "a computed value"
+            raise KernelError(
+                f"the right side of `@` is {what}, not a window",
+                loc=loc,
+                fix="write `a[i, k] @ b[j, k]`: row tiles of both operands, and the same K chunk",
+            )
+        return Product(self.operand("left"), other.operand("right"), loc)
+
+    def _checked(self, index: Any, loc: Location) -> Expr:
+        if isinstance(index, slice):
+            raise KernelError(
+                f"`{self.buffer.name}` is indexed by a slice",
+                loc=loc,
+                fix="index by the indices of the grid: one names a whole tile, part or block",
+            )
+        if not isinstance(index, Expr) and (
+            isinstance(index, bool) or not hasattr(index, "__index__")
+        ):
+            raise KernelError(
+                f"an index of `{self.buffer.name}` is a {type(index).__name__}, not an integer",
+                loc=loc,
+                fix="index by the indices of grids and loops, and whole numbers",
+            )
+        expr = as_expr(index)
+        closed = current(f"`{self.buffer.name}[...]`", loc).closed(expr.symbols())
+        if closed is not None:
+            raise KernelError(
+                f"`{closed.symbol}` is used outside its grid or loop",
+                loc=loc,
+                fix="move the statement into that body, or index by an index of this one",
+                notes=[(closed.loc, f"`{closed.symbol}` is made here")],
+            )
+        return expr
+
+    def _refuse_rank(self, kind: str, wanted: int) -> NoReturn:
+        form = {
+            "operand": f"{self.buffer.name}[i, k]: a row tile and a K chunk",
+            "tile": f"{self.buffer.name}[i, j]: a row tile and a column tile",
+            "channel_tile": f"{self.buffer.name}[j]: a column tile",
+            "part": f"{self.buffer.name}[e]: one part of the whole buffer",
+        }.get(kind, f"{self.buffer.name}[r]: one block of whole rows")
+        plural = "index" if wanted == 1 else "indices"
+        raise KernelError(
+            f"`{self.buffer.name}` takes {wanted} {plural} here, not {len(self.index)}",
+            loc=self.loc,
+            fix=f"write {form}",
+            notes=[(self.buffer.loc, f"`{self.buffer.name}` is declared here")],
+        )
+
+    def _refuse_kind(self, axis: int, tiling: Tiling, expected: str) -> NoReturn:
+        symbol = self.index[axis]
+        found = COUNTS[tiling.kind]
+        fix = f"index axis {axis} by a grid or loop over {tiling.buffer.name}.{expected}(...)"
+        if len(self.index) == 2 and expected in ("tiles", "chunks32"):
+            fix += f"; are the indices of `{self.buffer.name}` swapped?"
+        raise KernelError(
+            f"`{symbol}` counts {found} of `{tiling.buffer.name}`, "
+            f"but index {axis} of `{self.buffer.name}` counts {COUNTS[expected]}",
+            loc=self.loc,
+            fix=fix,
+        )
+
+    def _refuse_closed(self, tracer: Tracer, value: Expression, loc: Location) -> None:
+        for load in loads(value.node):
+            closed = tracer.closed(frozenset().union(*(i.symbols() for i in load.index)))
+            if closed is not None:
+                raise KernelError(
+                    f"the value depends on `{closed.symbol}`, whose loop has ended",
+                    loc=loc,
+                    fix=f"store inside the loop over `{closed.symbol}`",
+                    notes=[(load.loc, f"`{load.buffer.name}` is read here")],
+                )
+
+    def _describe(self) -> str:
+        return f"`{self.loc.source or self.buffer.name}`"
+
+
+class Product:
+    """``a[i, k] @ b[j, k]``, on its way into a tile by ``+=``."""
+
+    __slots__ = ("lhs", "loc", "rhs")
+
+    def __init__(self, lhs: View, rhs: View, loc: Location) -> None:
+        self.lhs = lhs
+        self.rhs = rhs
+        self.loc = loc
+
+
+def loads(value: Value) -> list[View]:
+    """Return every view that ``value`` reads, in order of first use."""
+    return [node.view for node in walk(value) if node.view is not None]
+
+
+def tiles_of(value: Value) -> list[Tile]:
+    """Return every accumulator tile that ``value`` reads, in order of first use."""
+    return list(dict.fromkeys(node.tile for node in walk(value) if node.tile is not None))
+
+
+def walk(value: Value) -> list[Value]:
+    """Return every node of a value once, operands before what uses them."""
+    done: dict[int, Value] = {}
+    pending = [(value, False)]
+    while pending:
+        node, ready = pending.pop()
+        if id(node) in done:
+            continue
+        if ready:
+            done[id(node)] = node
+            continue
+        pending.append((node, True))
+        pending.extend((arg, False) for arg in reversed(node.args))
+    return list(done.values())
+
+
+def stage_kind(tracer: Tracer, loc: Location) -> str:
+    """Return what the grid around works on: ``"tiles"``, ``"parts"`` or ``"rows"``.
+
+    Raises
+    ------
+    KernelError
+        If there is no grid, or its indices count nothing or several things.
+    """
+    grid = tracer.grid
+    if grid is None:
+        raise KernelError(
+            "elementwise work outside any grid",
+            loc=loc,
+            fix="move it into `for ... in grid(...)` or `with stage(...)`",
+        )
+    kinds = grid_kinds(grid)
+    if len(kinds) != 1:
+        what = " and ".join(COUNTS[kind] for kind in sorted(kinds)) or "plain numbers"
+        raise KernelError(
+            f"a grid over {what} does not say what an instance works on",
+            loc=grid.loc,
+            fix="split by x.tiles(g) for contractions, by x.parts(n) or x.rows(n) otherwise",
+            notes=[(loc, "needed here")],
+        )
+    return kinds.pop()
+
+
+def grid_kinds(grid: Grid) -> set[str]:
+    """Return the kinds of tiling a grid runs over; K chunks belong to contractions."""
+    kinds = {index.tiling.kind for index in grid.indices if index.tiling is not None}
+    return {"tiles" if kind == "chunks32" else kind for kind in kinds}
+
+
+def stage_tiling(tracer: Tracer, kind: str) -> Tiling | None:
+    """Return the tiling of ``kind`` that the grid around runs over."""
+    indices = tracer.grid.indices if tracer.grid else ()
+    found = (i.tiling for i in indices if i.tiling is not None and i.tiling.kind == kind)
+    return next(found, None)
