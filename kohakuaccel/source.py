@@ -11,6 +11,7 @@ from itertools import islice
 from types import CodeType, FrameType
 
 _internal: set[str] = {"kohakuaccel"}
+_library: set[str] = {"kohakuaccel"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +64,45 @@ def mark_internal(package: str) -> None:
     _internal.add(package)
 
 
+def mark_library(*packages: str) -> None:
+    """Skip frames of ``packages`` when looking for the line of a call, their tests excepted."""
+    _library.update(packages)
+
+
 def is_internal(module: str) -> bool:
     """Return whether ``module`` is part of the machinery rather than the user's code."""
-    return any(module == name or module.startswith(name + ".") for name in _internal)
+    return _within(module, _internal)
 
 
 def caller() -> Location:
-    """Return the expression that the innermost frame outside the machinery is evaluating."""
-    frame: FrameType | None = sys._getframe(1)
-    last = frame
-    while frame is not None and is_internal(frame.f_globals.get("__name__", "")):
-        last, frame = frame, frame.f_back
-    return locate(frame or last)
+    """Return the expression that the innermost frame outside the machinery is evaluating.
+
+    While a kernel is traced that is a line of the kernel or of a helper of it.
+    """
+    return _outside(_internal)
+
+
+def call_site() -> Location:
+    """Return the expression that the innermost frame outside the whole library is evaluating.
+
+    That is where the user calls a kernel or works with tensors.
+    """
+    return _outside(_library)
+
+
+def _within(module: str, packages: set[str]) -> bool:
+    parts = module.split(".")
+    return "tests" not in parts and any(
+        ".".join(parts[:length]) in packages for length in range(1, len(parts) + 1)
+    )
+
+
+def _outside(packages: set[str]) -> Location:
+    frame: FrameType = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    place: FrameType | None = frame
+    while place is not None and _within(place.f_globals.get("__name__", ""), packages):
+        place = place.f_back
+    return locate(place or frame)
 
 
 def locate(frame: FrameType) -> Location:

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store, Trace, Value
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "=="}
+# Sign of an operator and how tightly it binds.
+_INFIX = {
+    "lt": ("<", 0),
+    "le": ("<=", 0),
+    "eq": ("==", 0),
+    "add": ("+", 1),
+    "sub": ("-", 1),
+    "mul": ("*", 2),
+}
+_ATOM = 3
 
 
 def show(trace: Trace) -> str:
@@ -37,15 +46,15 @@ def value_text(value: Value) -> tuple[list[str], str]:
     _count(value, uses, order)
     names: dict[int, str] = {}
     definitions: list[str] = []
-    texts: dict[int, str] = {}
+    texts: dict[int, tuple[str, int]] = {}
     for node in order:
-        text = _node(node, texts)
+        text, level = _node(node, texts)
         if uses[id(node)] > 1 and node.args:
             names[id(node)] = f"%{len(names) + 1}"
-            definitions.append(f"{names[id(node)]} = {_outer(text)}")
-            text = names[id(node)]
-        texts[id(node)] = text
-    return definitions, _outer(texts[id(value)])
+            definitions.append(f"{names[id(node)]} = {text}")
+            text, level = names[id(node)], _ATOM
+        texts[id(node)] = text, level
+    return definitions, texts[id(value)][0]
 
 
 def _count(value: Value, uses: Counter[int], order: list[Value]) -> None:
@@ -61,29 +70,22 @@ def _count(value: Value, uses: Counter[int], order: list[Value]) -> None:
             pending.extend((arg, False) for arg in reversed(node.args))
 
 
-def _node(node: Value, texts: dict[int, str]) -> str:
+def _node(node: Value, texts: dict[int, tuple[str, int]]) -> tuple[str, int]:
+    """Return the text of a node and how tightly its outermost operator binds."""
     if node.view is not None:
-        return str(node.view)
+        return str(node.view), _ATOM
     if node.tile is not None:
-        return str(node.tile.name)
+        return str(node.tile.name), _ATOM
     if node.op == "const":
-        return f"{node.number:g}" if isinstance(node.number, float) else str(node.number)
-    args = [texts[id(arg)] for arg in node.args]
-    if node.op in _INFIX:
-        return f"({args[0]} {_INFIX[node.op]} {args[1]})"
-    return f"{node.op}({', '.join(_outer(arg) for arg in args)})"
-
-
-def _outer(text: str) -> str:
-    """Return ``text`` without parentheses that enclose all of it."""
-    if not text.startswith("("):
-        return text
-    depth = 0
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0 and place < len(text) - 1:
-            return text
-    return text[1:-1]
+        plain = isinstance(node.number, float)
+        return f"{node.number:g}" if plain else str(node.number), _ATOM
+    if node.op not in _INFIX:
+        return f"{node.op}({', '.join(texts[id(arg)][0] for arg in node.args)})", _ATOM
+    sign, level = _INFIX[node.op]
+    left, right = (texts[id(arg)] for arg in node.args)
+    first = left[0] if left[1] >= level else f"({left[0]})"
+    second = right[0] if right[1] > level else f"({right[0]})"
+    return f"{first} {sign} {second}", level
 
 
 def _body(body: list[Statement], depth: int) -> Iterator[str]:

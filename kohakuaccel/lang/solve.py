@@ -9,7 +9,7 @@ from kohakuaccel.errors import CallError
 from kohakuaccel.ir.expr import Expr, Symbol, affine
 from kohakuaccel.ir.nodes import Buffer
 from kohakuaccel.ir.printer import shape_text
-from kohakuaccel.source import Location, caller
+from kohakuaccel.source import Location, call_site
 
 Shape = tuple[int, ...]
 
@@ -43,7 +43,7 @@ def solve_dims(
     CallError
         If a rank is wrong, two axes disagree, or a dimension cannot be solved.
     """
-    loc = loc or caller()
+    loc = loc or call_site()
     extents: list[_Extent] = []
     for buffer, shape in zip(buffers, shapes, strict=True):
         batch = batch_of(buffer, shape, loc)
@@ -79,7 +79,7 @@ def batch_of(buffer: Buffer, shape: Shape, loc: Location | None = None) -> Shape
         raise CallError(
             f"`{buffer.name}` has {named} {more}ax{'i' if named == 1 else 'e'}s, {shape_text(buffer)}, "
             f"but the argument has {len(shape)}: shape {tuple(shape)}",
-            loc=loc or caller(),
+            loc=loc or call_site(),
             fix=f"reshape the argument to {shape_text(buffer)}"
             + ("" if buffer.batched else "; a leading `...` in the declaration would take a batch"),
             notes=[(buffer.loc, f"`{buffer.name}` is declared here")],
@@ -97,7 +97,7 @@ def broadcast_batch(
     CallError
         If two batches do not broadcast.
     """
-    loc = loc or caller()
+    loc = loc or call_site()
     result: list[int] = []
     origin: list[tuple[Buffer, int]] = []
     for buffer, shape in zip(buffers, shapes, strict=True):

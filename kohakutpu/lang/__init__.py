@@ -5,9 +5,10 @@
 
 from typing import Any
 
-from kohakuaccel.source import mark_internal
+from kohakuaccel.source import mark_internal, mark_library
 
 mark_internal("kohakutpu.lang")
+mark_library("kohakutpu", "compiler")
 
 from kohakutpu.lang.functions import (  # noqa: E402 (frames are hidden from here on)
     absolute,

@@ -10,7 +10,7 @@ from kohakuaccel.errors import CallError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Trace
 from kohakuaccel.lang.solve import Shape, broadcast_batch, solve_dims
-from kohakuaccel.source import Location, caller
+from kohakuaccel.source import Location, call_site
 from kohakutpu.lang.layout import ANY_ROWS, ANY_WIDTH
 
 
@@ -48,7 +48,7 @@ def solve(trace: Trace, shapes: Sequence[Shape], loc: Location | None = None) ->
     CallError
         If ranks, extents or batches disagree, or a dimension of a result is settled by no argument.
     """
-    loc = loc or caller()
+    loc = loc or call_site()
     ins = [buffer for buffer in trace.buffers if buffer.role == "in"]
     env = solve_dims(ins, shapes, loc)
     block: Shape | None = None

@@ -17,7 +17,7 @@ from kohakuaccel.errors import CallError, InternalError, KernelError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Trace
 from kohakuaccel.lang.tracing import tracing
-from kohakuaccel.source import Location, caller
+from kohakuaccel.source import Location, call_site
 from kohakutpu.lang.fingerprint import fingerprint
 from kohakutpu.lang.tensors import Tensor
 
@@ -121,7 +121,7 @@ class Kernel:
         CallError
             If an argument is missing, surplus, given twice or unknown.
         """
-        loc = caller()
+        loc = call_site()
         names = [buffer.name for buffer in self.ins]
         signature = f"{self.name}({', '.join(names)})"
         if len(args) > len(names):
@@ -174,7 +174,7 @@ class Kernel:
                 known = ", ".join(self.knobs) or "none"
                 raise CallError(
                     f"kernel `{self.name}` has no knob `{name}`",
-                    loc=caller(),
+                    loc=call_site(),
                     fix=f"did you mean `{near[0]}`?" if near else f"its knobs are: {known}",
                     notes=[(self.loc, f"`{self.name}` is defined here")],
                 )
