@@ -1,0 +1,1 @@
+"""Running images: the device protocol, memory, launches, and keys for compile caches."""

@@ -1,0 +1,56 @@
+"""The kernel library: everything the tensor level does, written in the language.
+
+Read them as examples; call them with tensors to state a knob the tensor level leaves open.
+"""
+
+from kohakutpu.kernels.activation import gelu, relu, silu
+from kohakutpu.kernels.contraction import batched_matmul, matmul
+from kohakutpu.kernels.elementwise import (
+    abs,
+    add,
+    div,
+    exp2,
+    log2,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    recip,
+    rsqrt,
+    sub,
+    where,
+)
+from kohakutpu.kernels.linear import linear_bias, linear_gelu, linear_relu, linear_silu
+from kohakutpu.kernels.rows import layernorm, rmsnorm, row_max, row_mean, row_min, row_sum, softmax
+
+__all__ = [
+    "abs",
+    "add",
+    "batched_matmul",
+    "div",
+    "exp2",
+    "gelu",
+    "layernorm",
+    "linear_bias",
+    "linear_gelu",
+    "linear_relu",
+    "linear_silu",
+    "log2",
+    "matmul",
+    "maximum",
+    "minimum",
+    "mul",
+    "neg",
+    "recip",
+    "relu",
+    "rmsnorm",
+    "row_max",
+    "row_mean",
+    "row_min",
+    "row_sum",
+    "rsqrt",
+    "silu",
+    "softmax",
+    "sub",
+    "where",
+]
