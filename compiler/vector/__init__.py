@@ -1,1 +1,30 @@
-"""Elementwise and row computations: from value graphs to VFILL, EXEC and VDRAIN."""
+"""Elementwise and row computations: from value graphs to VFILL, EXEC and VDRAIN.
+
+`lower_vector` is the entry; `choose_block` finds the size of a block that nobody chose.
+"""
+
+from compiler.vector.choose import choose_block
+from compiler.vector.context import (
+    Allocator,
+    IndexValue,
+    Item,
+    Operand,
+    Placement,
+    TileWindow,
+    VectorContext,
+    VectorLowering,
+)
+from compiler.vector.lower import lower_vector
+
+__all__ = [
+    "Allocator",
+    "IndexValue",
+    "Item",
+    "Operand",
+    "Placement",
+    "TileWindow",
+    "VectorContext",
+    "VectorLowering",
+    "choose_block",
+    "lower_vector",
+]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.program import Advance, Affine, Emit, Loop, Ring
+from compiler.program import Advance, Emit, Loop, Ring
 from kohakuaccel.errors import CapacityError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer
@@ -66,6 +66,8 @@ class Allocator:
         CapacityError
             If fewer are free; the notes list who uses what.
         """
+        if not size:
+            return self.used
         if size > self.left:
             raise CapacityError(
                 f"{name} needs {size} {self.what}, of {self.limit} only {self.left} are free",
@@ -138,6 +140,8 @@ class TileWindow:
         Semaphore of the vector core that the cluster's ``DRAIN`` posts.
     credit : tuple of int
         ``(node, semaphore)`` on the cluster that the last reading ``EXEC`` posts.
+    width : int
+        Columns of the whole product; row functions need a tile that holds them all.
     """
 
     tile: Any
@@ -147,6 +151,7 @@ class TileWindow:
     stride: int
     full: int
     credit: tuple[int, int]
+    width: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -217,14 +222,3 @@ class VectorLowering:
     epilogue: list[Item] = field(default_factory=list[Item])
     placements: list[Placement] = field(default_factory=list[Placement])
     notes: list[str] = field(default_factory=list[str])
-
-
-def affine_index(context: VectorContext, scaled: Sequence[tuple[Symbol, int]], constant: int) -> Affine:
-    """Return ``constant + sum(scale * index)`` with every index replaced by its loop."""
-    terms: list[tuple[Loop, int]] = []
-    for symbol, scale in scaled:
-        value = context.indices[symbol]
-        constant += scale * value.start
-        if value.loop is not None and scale:
-            terms.append((value.loop, scale))
-    return Affine(constant, tuple(terms))

@@ -1,0 +1,249 @@
+"""One instance's vector work as instructions: VFILL, EXEC and VDRAIN with their semaphores.
+
+Windows of an instance lie in a ring of two places. A VFILL waits for the ``empty`` credit of its
+window and posts ``full``; the first EXEC that reads the window waits for ``full``, the last one
+posts the credit. Outputs are the same the other way round. Every semaphore ends at zero.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from compiler.program import Advance, Ring
+from compiler.vector.capacity import fitting_plan
+from compiler.vector.context import Item, Placement, TileWindow, VectorContext, VectorLowering
+from compiler.vector.emit import EXEC, VFILL, Bases, Emitter, Post, Wait, sync
+from compiler.vector.graph import Node
+from compiler.vector.plan import Group, Nest, Plan
+from compiler.vector.select import Operation
+from compiler.vector.windows import Home
+from kohakuaccel.ir.nodes import Statement
+from kohakuaccel.source import Location
+
+MAX_COUNT = 15  # of a wait
+
+
+def lower_vector(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
+    """Lower one instance's statements on one vector core.
+
+    Parameters
+    ----------
+    body : sequence of Statement
+        Stores, and repeats of stores.
+    context : VectorContext
+        The core, the indices around the instance, and what is free; its allocators are used.
+
+    Returns
+    -------
+    VectorLowering
+        What runs before, in and after the loops around an instance.
+
+    Raises
+    ------
+    KernelError
+        If a statement is not what an instance of its grid can compute.
+    CapacityError
+        If one instance does not fit the core; it says what would.
+    """
+    return _Lowering(body, context).run()
+
+
+class _Lowering:
+    def __init__(self, body: Sequence[Statement], context: VectorContext) -> None:
+        self._context = context
+        self._plan, self._slots = fitting_plan(body, context)
+        self._result = VectorLowering()
+        self._bases = self._allocate(body[0].loc)
+        self._resident = 0  # VFILLs of the prologue
+        self._held = _tiles_held(self._plan)
+
+    def run(self) -> VectorLowering:
+        for group in self._plan.groups:
+            self._prepare(group)
+        tiles = list(self._tiles())
+        waits = [(tile.full, 1) for tile in tiles if tile.tile in self._held]
+        posts = [tile.credit for tile in tiles if tile.tile in self._held]
+        result = self._result
+        result.body += sync(EXEC, waits)
+        result.body += self._nest(self._plan.root)
+        result.body += sync(EXEC, (), posts)
+        result.body += [Advance(tile.ring) for tile in tiles]
+        return result
+
+    # ------------------------------------------------------------- resources
+
+    def _allocate(self, loc: Location) -> Bases:
+        context, arrangement = self._context, self._plan.arrangement
+        rings = {
+            number: self._ring(number, arrangement.rings[number], loc)
+            for number in sorted(arrangement.rings)
+        }
+        bases = Bases(
+            rings,
+            context.l1.allocate("operands of all instances", arrangement.resident, loc),
+            context.l1.allocate("temporaries", arrangement.temporary, loc),
+            context.registers.allocate("temporaries", arrangement.registers, loc),
+        )
+        self._report(bases)
+        return bases
+
+    def _ring(self, number: int, size: int, loc: Location) -> Ring:
+        base = self._context.l1.allocate(
+            f"windows of {self._slots} instances", self._slots * size, loc
+        )
+        return Ring(f"windows{number}", base, size, self._slots)
+
+    def _report(self, bases: Bases) -> None:
+        arrangement, place = self._plan.arrangement, self._result.placements
+        for node, home in arrangement.homes.items():
+            if node.op == "load":
+                role = "resident" if home.region == "resident" else "in"
+                place.append(self._window(node.source.buffer.name, role, home, bases, node.loc))
+        for store, home in arrangement.outputs.items():
+            place.append(self._window(store.view.buffer.name, "out", home, bases, store.loc))
+        if arrangement.temporary:
+            size = arrangement.temporary
+            place.append(Placement("temporaries", "temporary", "L1", bases.temporary, size, 1))
+            self._result.notes.append(
+                f"temporaries of {size} L1 words: the registers of core {self._context.node} do "
+                "not hold all"
+            )
+        if arrangement.registers:
+            size = arrangement.registers
+            place.append(
+                Placement("temporaries", "temporary", "registers", bases.registers, size, 1)
+            )
+        if self._slots == 1 and self._context.double_buffer:
+            self._result.notes.append(
+                "single-buffered: two instances take "
+                f"{arrangement.words(2)} of {self._context.l1.limit} L1 words"
+            )
+
+    def _window(self, name: str, role: str, home: Home, bases: Bases, loc: Location) -> Placement:
+        base = bases.resident if role == "resident" else bases.rings[home.ring].base
+        slots = 1 if role == "resident" else self._slots
+        return Placement(name, role, "L1", base + home.offset, home.size, slots, loc)
+
+    def _tiles(self) -> dict[TileWindow, None]:
+        homes = self._plan.arrangement.homes.values()
+        return dict.fromkeys(home.tile for home in homes if home.tile is not None)
+
+    # ---------------------------------------------------------- before the loops
+
+    def _prepare(self, group: Group) -> None:
+        """Fill what is the same in all instances, and compute what depends on that alone."""
+        emitter = Emitter(group.segment, self._plan.arrangement, self._bases)
+        prologue = self._result.prologue
+        residents = [n for n in _loads(group) if self._home(n).region == "resident"]
+        if residents:
+            full = self._context.semaphores.allocate("residents full")
+            posts: list[Post] = [(self._context.node, full)]
+            for node in residents:
+                transfer = group.layout.transfer(node.source)
+                prologue.append(emitter.fill(node, transfer, [], posts))
+            for first in range(0, len(residents), MAX_COUNT):
+                prologue += sync(EXEC, [(full, len(residents[first : first + MAX_COUNT]))])
+        for operation in group.segment.selection.prologue:
+            prologue += emitter.execute(operation, [], [])
+
+    # ------------------------------------------------------------- an instance
+
+    def _nest(self, nest: Nest) -> list[Item]:
+        items: list[Item] = []
+        for part in nest.items:
+            items += self._group(part) if isinstance(part, Group) else self._nest(part)
+        ring = self._bases.rings.get(nest.number)
+        if ring is not None:
+            items.append(Advance(ring))
+        if nest.loop is None:
+            return items
+        nest.loop.body += items
+        return [nest.loop]
+
+    def _group(self, group: Group) -> list[Item]:
+        emitter = Emitter(group.segment, self._plan.arrangement, self._bases)
+        events = _Events(group.segment.selection.body)
+        node = self._context.node
+        items: list[Item] = []
+        for load in _loads(group):
+            if self._home(load).region == "ring":
+                empty, full = self._handshake(f"`{load.source.buffer.name}`", VFILL)
+                transfer = group.layout.transfer(load.source)
+                items.append(emitter.fill(load, transfer, [(empty, 1)], [(node, full)]))
+                events.reads(load, full, (node, empty))
+        for leaf in {n: None for n in _leaves(group) if n.op == "tile"}:
+            tile = self._context.tiles[leaf.source]
+            if tile.tile not in self._held:
+                events.reads(leaf, tile.full, tile.credit)
+        for i, operation in enumerate(group.segment.selection.body):
+            waits, posts = events.waits[i], events.posts[i]
+            if operation.store is None:
+                items += emitter.execute(operation, waits, posts)
+                continue
+            view = operation.store.view
+            empty, full = self._handshake(f"`{view.buffer.name}`", EXEC)
+            items += emitter.execute(operation, [*waits, (empty, 1)], [*posts, (node, full)])
+            transfer = group.layout.transfer(view)
+            items.append(emitter.drain(operation, transfer, [(full, 1)], [(node, empty)]))
+        return items
+
+    def _handshake(self, name: str, engine: int) -> tuple[int, int]:
+        """Return the ``empty`` and ``full`` semaphores of a window that ``engine`` writes.
+
+        The credits are posted before the loops and taken back after them.
+        """
+        semaphores, result = self._context.semaphores, self._result
+        empty = semaphores.allocate(f"{name} empty")
+        full = semaphores.allocate(f"{name} full")
+        result.prologue += sync(engine, (), [(self._context.node, empty)] * self._slots)
+        result.epilogue += sync(engine, [(empty, self._slots)])
+        return empty, full
+
+    def _home(self, node: Node) -> Home:
+        return self._plan.arrangement.homes[node]
+
+
+class _Events:
+    """Waits and posts of each operation of a group."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self.waits: list[list[Wait]] = [[] for _ in operations]
+        self.posts: list[list[Post]] = [[] for _ in operations]
+        self._first: dict[Node, int] = {}
+        self._last: dict[Node, int] = {}
+        for i, operation in enumerate(operations):
+            for source in operation.sources:
+                self._first.setdefault(source, i)
+                self._last[source] = i
+
+    def reads(self, node: Node, full: int, credit: Post) -> None:
+        """Let the first reader of ``node`` wait for ``full`` and the last one post ``credit``."""
+        self.waits[self._first[node]].append((full, 1))
+        self.posts[self._last[node]].append(credit)
+
+
+def _leaves(group: Group) -> list[Node]:
+    selection = group.segment.selection
+    operations = [*selection.prologue, *selection.body]
+    return list(dict.fromkeys(s for op in operations for s in op.sources if s.leaf))
+
+
+def _loads(group: Group) -> list[Node]:
+    return [node for node in _leaves(group) if node.op == "load"]
+
+
+def _tiles_held(plan: Plan) -> set[Any]:
+    """Return the tiles that several groups or a loop read: they are waited for and let go apart."""
+    readers = Counter[Any]()
+    inner = {id(group) for nest in _inner(plan.root) for group in nest.items}
+    for group in plan.groups:
+        tiles = {node.source for node in _leaves(group) if node.op == "tile"}
+        readers.update(dict.fromkeys(tiles, 2 if id(group) in inner else 1))
+    return {tile for tile, count in readers.items() if count > 1}
+
+
+def _inner(nest: Nest) -> list[Nest]:
+    nests = [part for part in nest.items if isinstance(part, Nest)]
+    return [*nests, *(below for part in nests for below in _inner(part))]

@@ -1,0 +1,177 @@
+"""What one instance computes: groups of stores over one block, selected and given homes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from compiler.program import Loop
+from compiler.vector.context import IndexValue, VectorContext
+from compiler.vector.geometry import Block, measure
+from compiler.vector.graph import REDUCTIONS, Graph
+from compiler.vector.layout import Layout
+from compiler.vector.select import Selector, Storage
+from compiler.vector.windows import Arrangement, Segment, Sizes, arrange
+from kohakuaccel.errors import InternalError
+from kohakuaccel.ir.expr import affine
+from kohakuaccel.ir.nodes import Repeat, Statement, Store, Value, View
+
+Shrink = Callable[[Block], Block]
+
+
+@dataclass(eq=False, slots=True)
+class Nest:
+    """Statements that run equally often: the body of an instance, or of a loop inside it."""
+
+    context: VectorContext
+    loop: Loop | None
+    number: int
+    items: list[Group | Nest]
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Neighbouring stores over the same block, computed together."""
+
+    stores: list[Store]
+    block: Block
+    layout: Layout
+    segment: Segment
+
+
+@dataclass(eq=False, slots=True)
+class Plan:
+    """The nest of groups and where everything lies."""
+
+    root: Nest
+    groups: list[Group]
+    arrangement: Arrangement
+
+
+def plan(body: Sequence[Statement], context: VectorContext, shrink: Shrink | None = None) -> Plan:
+    """Return the plan of an instance's statements.
+
+    Parameters
+    ----------
+    body : sequence of Statement
+        Stores, and repeats of stores.
+    context : VectorContext
+        What they depend on; its allocators stay as they are.
+    shrink : callable, optional
+        Makes a smaller block of each, to find out what would fit.
+
+    Raises
+    ------
+    KernelError
+        If a statement mixes blocks, or an instruction cannot describe one.
+    ShortageError
+        If registers do not hold what has to lie there.
+    """
+    planner = _Planner(shrink)
+    root = planner.nest(body, context, None)
+    segments = [group.segment for group in planner.groups]
+    return Plan(root, planner.groups, arrange(segments, context.registers.left))
+
+
+class _Planner:
+    def __init__(self, shrink: Shrink | None) -> None:
+        self.groups: list[Group] = []
+        self._shrink = shrink
+        self._nests = 0
+
+    def nest(self, body: Sequence[Statement], context: VectorContext, loop: Loop | None) -> Nest:
+        result = Nest(context, loop, self._nests, [])
+        self._nests += 1
+        together: list[Store] = []
+        block: Block | None = None
+        for statement in body:
+            if isinstance(statement, Store):
+                own = self._measure(statement, context)
+                if together and own != block:
+                    result.items.append(self._group(together, block, result))
+                    together = []
+                block = own
+                together.append(statement)
+                continue
+            if together:
+                result.items.append(self._group(together, block, result))
+                together = []
+            if not isinstance(statement, Repeat):
+                raise InternalError(f"a vector stage holds {statement}")
+            result.items.append(self._repeat(statement, context))
+        if together:
+            result.items.append(self._group(together, block, result))
+        return result
+
+    def _repeat(self, statement: Repeat, context: VectorContext) -> Nest:
+        index = statement.index
+        loop = Loop(index.symbol.name, index.count.evaluate(context.env))
+        indices = {**context.indices, index.symbol: IndexValue(0, loop)}
+        return self.nest(statement.body, replace(context, indices=indices), loop)
+
+    def _measure(self, store: Store, context: VectorContext) -> Block:
+        values = list(walk(store.value))
+        views = [value.view for value in values if value.view is not None]
+        tiles = [context.tiles[value.tile] for value in values if value.op == "tile"]
+        whole_rows = any(value.op in REDUCTIONS for value in values)
+        block = measure(
+            [store.view, *views],
+            dict.fromkeys(tiles),
+            context.operands,
+            context.env,
+            whole_rows,
+            store.loc,
+        )
+        return self._shrink(block) if self._shrink else block
+
+    def _group(self, stores: list[Store], block: Block | None, nest: Nest) -> Group:
+        assert block is not None
+        context = nest.context
+        layout = Layout(block, context)
+        sizes = Sizes(block, context.machine.lanes)
+        graph = Graph(context.env, lambda view: is_resident(view, context))
+        spare = context.registers.left // 4 // sizes.row_beats("channel")
+        selector = Selector(graph, Storage(layout.tall, layout.fp32, spare))
+
+        def dtype(view: Any) -> str:
+            return context.operands[view.buffer].dtype
+
+        segment = Segment(
+            sizes, selector.select(stores), dtype, layout.tall, context.tiles, nest.number
+        )
+        group = Group(stores, block, layout, segment)
+        self.groups.append(group)
+        return group
+
+
+def walk(value: Value) -> Iterator[Value]:
+    """Yield every node of a value's graph once."""
+    pending, seen = [value], {id(value)}
+    while pending:
+        node = pending.pop()
+        yield node
+        for arg in node.args:
+            if id(arg) not in seen:
+                seen.add(id(arg))
+                pending.append(arg)
+
+
+def is_resident(view: View, context: VectorContext) -> bool:
+    """Whether ``view``, of less than a block, is the same in all instances of a unit."""
+    if view.kind not in ("channel", "channel_tile", "column", "scalar"):
+        return False
+    for index in view.index:
+        if not index.symbols() <= context.indices.keys() | context.env.keys():
+            return False  # its loops are not known yet
+        form = affine(index, context.env, context.indices)
+        if form is None or any(_moves(context.indices[s]) for s, _ in form.coefficients):
+            return False
+    strides = context.operands[view.buffer].batch_strides
+    return not any(
+        stride and _moves(batch) for stride, batch in zip(strides, context.batch, strict=False)
+    )
+
+
+def _moves(value: IndexValue) -> bool:
+    return value.loop is not None and value.loop.count != 1

@@ -1,0 +1,341 @@
+"""Where values lie: input and output windows, residents, temporaries in registers or in L1.
+
+Temporaries are FP32 wherever they lie, so a result's bits do not depend on what fits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.vector.context import TileWindow
+from compiler.vector.geometry import Block, words
+from compiler.vector.graph import Node
+from compiler.vector.select import Operation, Selection
+from kohakuaccel.ir.nodes import Store
+from kohakuaccel.source import Location
+
+KINDS = {"fp16": "l1h", "fp32": "l1f"}
+
+
+class ShortageError(Exception):
+    """Registers do not hold what has to lie there; ``needed`` beats would do."""
+
+    def __init__(self, what: str, needed: int, loc: Location) -> None:
+        super().__init__(what)
+        self.what = what
+        self.needed = needed
+        self.loc = loc
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a value lies.
+
+    ``region`` is ``"registers"`` (``offset`` in beats), or in L1 words ``"ring"`` (an offset in a
+    place of ring number ``ring``), ``"resident"``, ``"temporary"``, or ``"tile"`` (``tile`` is its
+    window). ``stride`` is from row to row, ``size`` all it takes.
+    """
+
+    region: str
+    kind: str
+    offset: int
+    stride: int
+    size: int
+    ring: int = 0
+    tile: TileWindow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What values of a block take on a machine with ``lanes`` lanes."""
+
+    block: Block
+    lanes: int
+
+    def row_beats(self, extent: str) -> int:
+        """Return the beats of one row of a register window over ``extent``."""
+        return -(-self.block.dims(extent)[1] // self.lanes)
+
+    def register(self, extent: str) -> tuple[int, int]:
+        """Return stride and size, in beats, of a register window over ``extent``."""
+        rows, beats = self.block.dims(extent)[0], self.row_beats(extent)
+        return (0 if extent == "channel" else beats), rows * beats
+
+    def l1(self, extent: str, dtype: str) -> tuple[int, int]:
+        """Return stride and size, in words, of an L1 window over ``extent``."""
+        rows, cols = self.block.dims(extent)
+        row = words(cols, dtype)
+        return (0 if extent == "channel" else row), rows * row
+
+
+class Pool:
+    """First fit in ``limit`` granules (None: as many as it takes); ``peak`` is how many it took."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._used: list[tuple[int, int]] = []  # (first, end), in order
+        self.peak = 0
+
+    def take(self, size: int) -> int | None:
+        """Return the first of ``size`` free granules in a row, ``None`` if there are none."""
+        at = 0
+        for i, (first, end) in enumerate([*self._used, (1 << 62, 0)]):
+            if first - at >= size:
+                if self._limit is not None and at + size > self._limit:
+                    return None
+                self._used.insert(i, (at, at + size))
+                self.peak = max(self.peak, at + size)
+                return at
+            at = end
+        return None
+
+    def give_back(self, first: int) -> None:
+        """Free what :meth:`take` returned."""
+        self._used = [used for used in self._used if used[0] != first]
+
+
+@dataclass(eq=False, slots=True)
+class Segment:
+    """A group of stores over one block, and what was selected for it.
+
+    ``ring`` numbers the loop nest it stands in: what runs equally often shares a ring of windows.
+    """
+
+    sizes: Sizes
+    selection: Selection
+    dtype: Callable[[Any], str]
+    tall: Callable[[Any], bool]
+    tiles: Mapping[Any, TileWindow]
+    ring: int = 0
+
+    def loaded_extent(self, node: Node) -> str:
+        """Return the extent of a load's L1 window."""
+        return "column" if node.op == "load" and self.tall(node.source) else node.extent
+
+
+@dataclass(eq=False, slots=True)
+class Arrangement:
+    """Every home of a stage's values on one core, and the totals.
+
+    ``rings`` (a place of each), ``resident`` and ``temporary`` are words; ``permanent`` beats lie
+    below the ``volatile`` ones of the temporaries, ``scratch`` ones for copies of L1 operands at
+    their end.
+    """
+
+    homes: dict[Node, Home] = field(default_factory=dict[Node, Home])
+    outputs: dict[Store, Home] = field(default_factory=dict[Store, Home])
+    rings: Counter[int] = field(default_factory=Counter[int])
+    resident: int = 0
+    temporary: int = 0
+    permanent: int = 0
+    volatile: int = 0
+    scratch: int = 0
+
+    @property
+    def registers(self) -> int:
+        """Beats in all."""
+        return self.permanent + self.volatile + self.scratch
+
+    @property
+    def scratch_offset(self) -> int:
+        """Beat at which the scratch starts."""
+        return self.permanent + self.volatile
+
+    def words(self, slots: int) -> int:
+        """Words in all with ``slots`` places of every ring."""
+        return slots * self.rings.total() + self.resident + self.temporary
+
+
+def arrange(segments: Sequence[Segment], registers: int) -> Arrangement:
+    """Return homes for all values of ``segments``, which run one after the other.
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+        What the stage computes.
+    registers : int
+        Beats that are free.
+
+    Raises
+    ------
+    ShortageError
+        If scalars of rows do not fit the registers.
+    """
+    result = Arrangement()
+    for segment in segments:
+        _place_windows(segment, result)
+    for segment in segments:
+        _place_permanent(segment, result, registers // 2, registers)
+    left = registers - result.permanent
+    scratch = 0
+    for segment in segments:
+        if any(_operand_windows(op) > 2 for op in _operations(segment)):
+            # Copies for three L1 operands, if it comes to that: not all, in pieces.
+            scratch = max(scratch, min(segment.sizes.register("full")[1], left // 4))
+    trial = [_place_temporaries(segment, result, left) for segment in segments]
+    operations = [operation for segment in segments for operation in _operations(segment)]
+    if scratch and any(_l1_sources(op, result.homes) > 2 for op in operations):
+        smallest = max(-(-16 // segment.sizes.lanes) for segment in segments)
+        if scratch < smallest:
+            at = result.permanent + 4 * smallest
+            raise ShortageError("copies of L1 operands", at, operations[0].loc)
+        trial = [_place_temporaries(segment, result, left - scratch) for segment in segments]
+        result.scratch = scratch
+    result.volatile = max((beats for beats, _ in trial), default=0)
+    result.temporary = max((l1 for _, l1 in trial), default=0)
+    return result
+
+
+def _operations(segment: Segment) -> list[Operation]:
+    return [*segment.selection.prologue, *segment.selection.body]
+
+
+def _operand_windows(operation: Operation) -> int:
+    return sum(s.extent in ("full", "channel") for s in operation.sources)
+
+
+def _l1_sources(operation: Operation, homes: Mapping[Node, Home]) -> int:
+    return sum(homes[source].region != "registers" for source in operation.sources)
+
+
+def _place_windows(segment: Segment, result: Arrangement) -> None:
+    """Give loads, tiles and outputs their windows; a place of the ring holds one of each."""
+    homes = result.homes
+    for operation in _operations(segment):
+        for node in operation.sources:
+            if node in homes or not node.leaf:
+                continue
+            if node.op == "tile":
+                tile = segment.tiles[node.source]
+                homes[node] = Home("tile", "l1h", 0, tile.stride, 0, tile=tile)
+                continue
+            dtype = segment.dtype(node.source)
+            stride, size = segment.sizes.l1(segment.loaded_extent(node), dtype)
+            if node.invariant:
+                homes[node] = Home("resident", KINDS[dtype], result.resident, stride, size)
+                result.resident += size
+            else:
+                homes[node] = _in_ring(segment.ring, KINDS[dtype], stride, size, result)
+        if operation.store is not None:
+            dtype = segment.dtype(operation.store.view)
+            stride, size = segment.sizes.l1(operation.extent, dtype)
+            home = _in_ring(segment.ring, KINDS[dtype], stride, size, result)
+            result.outputs[operation.store] = home
+            if operation.result is not None:
+                homes[operation.result] = home
+
+
+def _in_ring(ring: int, kind: str, stride: int, size: int, result: Arrangement) -> Home:
+    home = Home("ring", kind, result.rings[ring], stride, size, ring)
+    result.rings[ring] += size
+    return home
+
+
+def _made(operation: Operation) -> list[Node]:
+    """Return the values that an operation makes and that have no window."""
+    kept = operation.result if operation.store is None else None
+    return [node for node in (kept, operation.reduced) if node is not None]
+
+
+def _place_permanent(segment: Segment, result: Arrangement, budget: int, registers: int) -> None:
+    for operation in segment.selection.prologue:
+        for node in _made(operation):
+            stride, size = segment.sizes.register(node.extent)
+            if node.extent == "channel" and result.permanent + size > budget:
+                stride, size = segment.sizes.l1("channel", "fp32")
+                result.homes[node] = Home("resident", "l1f", result.resident, stride, size)
+                result.resident += size
+                continue
+            result.homes[node] = Home("registers", "reg", result.permanent, stride, size)
+            result.permanent += size
+            if result.permanent > registers:
+                raise ShortageError("scalars that all instances share", result.permanent, node.loc)
+
+
+def _place_temporaries(segment: Segment, result: Arrangement, limit: int) -> tuple[int, int]:
+    """Give what an instance makes a home in at most ``limit`` beats; return beats and words."""
+    body = segment.selection.body
+    base = result.permanent
+    needed = Pool(None)
+    rows = [_registers(segment, needed, base)]
+    _scan(body, result, lambda node: node.extent in ("row", "scalar"), rows)
+    if needed.peak > limit:
+        loc = next(op.loc for op in body if op.reduced is not None or op.extent != "full")
+        raise ShortageError("scalars of rows", base + needed.peak, loc)
+    beats, l1 = Pool(limit - needed.peak), Pool(None)
+    places = [_registers(segment, beats, base + needed.peak), _words(segment, l1)]
+    _scan(body, result, lambda node: node.extent in ("full", "channel"), places)
+    return needed.peak + beats.peak, l1.peak
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Somewhere a temporary may lie: a pool, and the home of a node at an offset in it."""
+
+    pool: Pool
+    base: int
+    region: str
+    kind: str
+    shape: Callable[[str], tuple[int, int]]
+
+    def take(self, node: Node) -> Home | None:
+        stride, size = self.shape(node.extent)
+        offset = self.pool.take(size)
+        if offset is None:
+            return None
+        return Home(self.region, self.kind, self.base + offset, stride, size)
+
+
+def _registers(segment: Segment, pool: Pool, base: int) -> _Place:
+    return _Place(pool, base, "registers", "reg", segment.sizes.register)
+
+
+def _words(segment: Segment, pool: Pool) -> _Place:
+    return _Place(pool, 0, "temporary", "l1f", lambda extent: segment.sizes.l1(extent, "fp32"))
+
+
+def _scan(
+    body: Sequence[Operation],
+    result: Arrangement,
+    mine: Callable[[Node], bool],
+    places: Iterable[_Place],
+) -> None:
+    """Walk the operations in order and reuse what is dead.
+
+    A destination may be the window of a source that dies, if both have the same shape; otherwise it
+    lies apart from all sources, which are given back only after the operation.
+    """
+    last: dict[Node, int] = {}
+    for i, operation in enumerate(body):
+        for node in operation.sources:
+            last[node] = i
+    owner: dict[Node, _Place] = {}
+    for i, operation in enumerate(body):
+        dying = [n for n in dict.fromkeys(operation.sources) if last[n] == i and n in owner]
+        for node in _made(operation):
+            if not mine(node):
+                continue
+            heir = next(
+                (
+                    n
+                    for n in dying
+                    if node is operation.result and n.extent == node.extent == operation.extent
+                ),
+                None,
+            )
+            if heir is not None:
+                result.homes[node] = result.homes[heir]
+                owner[node] = owner.pop(heir)
+                dying.remove(heir)
+                continue
+            for place in places:
+                home = place.take(node)
+                if home is not None:
+                    result.homes[node], owner[node] = home, place
+                    break
+        for node in dying:
+            place = owner.pop(node)
+            place.pool.give_back(result.homes[node].offset - place.base)
