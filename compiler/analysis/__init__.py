@@ -1,0 +1,59 @@
+"""What the compiler proves of a kernel before it lowers it, or refuses with the fix."""
+
+from __future__ import annotations
+
+from compiler.analysis.bounds import check_affine, check_bounds, check_sizes
+from compiler.analysis.capacity import check_capacity
+from compiler.analysis.contraction import check_sweeps, check_tiles
+from compiler.analysis.coverage import check_coverage, check_written
+from compiler.analysis.extents import check_extents, check_shapes
+from compiler.analysis.hazards import Conflict, check_hazards, conflict
+from compiler.analysis.instances import Env
+from compiler.analysis.sites import Site, sites
+from kohakuaccel.ir.nodes import Trace
+from kohakuaccel.ir.verifier import verify
+
+
+def check(trace: Trace) -> None:
+    """Prove what holds for all shapes.
+
+    Raises
+    ------
+    KernelError
+        If the kernel is wrong whatever it is called with.
+    """
+    verify(trace)
+    found = sites(trace)
+    check_affine(found)
+    check_tiles(found)
+    check_shapes(found)
+    check_sizes(found)
+    check_hazards(found)
+    check_written(trace, found)
+
+
+def check_specialised(trace: Trace, env: Env) -> None:
+    """Prove what depends on numbers; ``env`` holds every dimension and knob.
+
+    Raises
+    ------
+    KernelError
+        If the kernel is wrong for these shapes or knobs.
+    """
+    found = sites(trace)
+    check_sizes(found, env)
+    check_sweeps(found, env)
+    check_bounds(found, env)
+    check_extents(found, env)
+    check_coverage(trace, found, env)
+
+
+__all__ = [
+    "Conflict",
+    "Site",
+    "check",
+    "check_capacity",
+    "check_specialised",
+    "conflict",
+    "sites",
+]

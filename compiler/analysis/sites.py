@@ -1,0 +1,154 @@
+"""Statements of a trace with what is around them, and what their views cut buffers into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kohakuaccel.ir.expr import Const, Expr, Symbol, ceildiv
+from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store, Tiling, Trace, View
+from kohakuaccel.lang.tracing import indices_of
+from kohakutpu.config import KBLOCK, LANES
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
+from kohakutpu.lang.layout import rows_and_width, stored_elements
+from kohakutpu.lang.windows import loads, tiles_of
+
+Scope = Grid | Repeat
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A statement, the scopes around it (outermost first) and its place in program order."""
+
+    statement: Statement
+    scopes: tuple[Scope, ...]
+    order: int
+
+    @property
+    def grid(self) -> Grid:
+        """The grid around the statement; a verified trace has one."""
+        return next(scope for scope in self.scopes if isinstance(scope, Grid))
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """Every index around the statement, outermost first."""
+        return tuple(index for scope in self.scopes for index in indices_of(scope))
+
+    @property
+    def outer(self) -> tuple[Repeat, ...]:
+        """Loops around the grid: they repeat whole stages."""
+        return tuple(s for s in self.scopes[: self.scopes.index(self.grid)] if isinstance(s, Repeat))
+
+    @property
+    def inner(self) -> tuple[Repeat, ...]:
+        """Loops inside the grid."""
+        place = self.scopes.index(self.grid)
+        return tuple(s for s in self.scopes[place + 1 :] if isinstance(s, Repeat))
+
+    @property
+    def reads(self) -> list[View]:
+        """The views that the statement reads."""
+        if isinstance(self.statement, Store):
+            return loads(self.statement.value)
+        if isinstance(self.statement, Accumulate):
+            return [self.statement.lhs, self.statement.rhs]
+        return []
+
+    @property
+    def written(self) -> Buffer | None:
+        """The buffer that the statement writes."""
+        return self.statement.view.buffer if isinstance(self.statement, Store) else None
+
+    @property
+    def tile(self) -> Tile | None:
+        """The tile that the statement is about; of several in one value the first."""
+        if isinstance(self.statement, Store):
+            found = tiles_of(self.statement.value)
+            return found[0] if found else None
+        if isinstance(self.statement, (Accumulate, TileDecl)):
+            return self.statement.tile
+        return None
+
+
+def sites(trace: Trace) -> list[Site]:
+    """Return every statement that is no scope, in program order."""
+    found: list[Site] = []
+
+    def walk(body: list[Statement], around: tuple[Scope, ...]) -> Iterator[Site]:
+        for statement in body:
+            if isinstance(statement, (Grid, Repeat)):
+                yield from walk(statement.body, (*around, statement))
+            else:
+                yield Site(statement, around, len(found))
+
+    for site in walk(trace.body, ()):
+        found.append(site)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One index of a view: it selects ``block`` of ``extent`` elements of ``what``."""
+
+    what: str
+    extent: Expr
+    block: Expr
+    index: Expr
+    tiling: Tiling | None
+
+    @property
+    def count(self) -> Expr:
+        """How many values the index may take."""
+        return ceildiv(self.extent, self.block)
+
+
+def axes(view: View, site: Site) -> tuple[Axis, ...]:
+    """Return what each index of a view selects, in elements of the buffer."""
+    buffer = view.buffer
+    if view.kind in ("part", "rows", "column"):
+        kind = "parts" if view.kind == "part" else "rows"
+        extent = stored_elements(buffer) if kind == "parts" else rows_of(view)
+        return (Axis(kind, extent, block_of(site.grid, kind), view.index[0], view.tilings[0]),)
+    tile = site.tile
+    if tile is None or not view.index:
+        return ()
+    if view.kind == "operand":
+        assert isinstance(site.statement, Accumulate)
+        groups = tile.gm if view is site.statement.lhs else tile.gn
+        rows = Axis("rows", buffer.shape[0], groups * LANES, view.index[0], view.tilings[0])
+        chunk = Axis("K", buffer.shape[1], tile.nk * KBLOCK, view.index[1], view.tilings[1])
+        return rows, chunk
+    columns = Axis(
+        "columns", buffer.shape[-1], tile.gn * LANES, view.index[-1], view.tilings[-1]
+    )
+    if view.kind == "channel_tile":
+        return (columns,)
+    height = tile.gm * LANES
+    return Axis("rows", buffer.shape[0], height, view.index[0], view.tilings[0]), columns
+
+
+def rows_of(view: View) -> Expr:
+    """Return the rows that ``"rows"`` and ``"column"`` views count."""
+    if view.kind == "column" and len(view.buffer.shape) == 1:
+        return view.buffer.shape[0]
+    return rows_and_width(view.buffer)[0]
+
+
+def width_of(view: View) -> Expr | None:
+    """Return the elements a row that a view spans whatever its index, ``None`` if it cuts rows."""
+    if view.kind in ("rows", "channel"):
+        return rows_and_width(view.buffer)[1]
+    return None
+
+
+def block_of(grid: Grid, kind: str) -> Expr:
+    """Return the size of the grid's blocks of ``kind``."""
+    for index in grid.indices:
+        if index.tiling is not None and index.tiling.kind == kind:
+            return index.tiling.size
+    return Const(1)
+
+
+def index_symbols(expr: Expr) -> frozenset[Symbol]:
+    """Return the grid and loop indices of an expression."""
+    return frozenset(symbol for symbol in expr.symbols() if symbol.kind == "index")
