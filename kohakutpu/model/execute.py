@@ -1,0 +1,232 @@
+"""EXEC: rows of elements through the vector pipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kohakutpu import costs
+from kohakutpu.config import WORD_BYTES, Machine
+from kohakutpu.costs import Work
+from kohakutpu.isa import Destination, Instruction, Source
+from kohakutpu.model import arithmetic
+from kohakutpu.model.faults import Violation
+from kohakutpu.model.held import HeldStorage
+from kohakutpu.model.operation import ADDRESS_MASK, Operation
+from kohakutpu.model.tables import Tables, Tabulated
+from kohakutpu.model.window import Window, disjoint, span
+from kohakutpu.numerics import fp16, fp32
+
+if TYPE_CHECKING:
+    from kohakutpu.model.unit import Unit
+
+PLANS = 64  # windows that an instruction remembers: a loop over a ring of buffers has few
+
+
+class Place(NamedTuple):
+    """A window and what it is a window of."""
+
+    kind: str  # reg, l1h, l1f or row
+    window: Window  # as the instruction says; for `row`, one row of beats
+    access: Window  # the same elements: one row if it is repeated, no stride if it is alone
+
+    @property
+    def in_l1(self) -> bool:
+        """It lies in L1, not in the register file."""
+        return self.kind[0] == "l"
+
+
+class Plan(NamedTuple):
+    """An EXEC whose windows are known and checked."""
+
+    sources: tuple[Place | np.float32 | None, ...]
+    clean: bool  # no source can hold a subnormal
+    dst: Place | None
+    red: Place | None
+    work: Work
+
+
+class Execute(Operation):
+    """``EXEC``: ``dst = unary(f(a, b, c))`` and the reduction of its rows."""
+
+    __slots__ = ("cols", "dst", "f", "machine", "plans", "reduce", "rows", "sources", "unary")
+
+    def __init__(self, instruction: Instruction, machine: Machine) -> None:
+        super().__init__(instruction, machine)
+        self.latency = costs.EXEC
+        self.machine = machine
+        self.rows: int = instruction.rows
+        self.cols: int = instruction.cols
+        self.f: str = instruction.f
+        self.unary: str = instruction.unary
+        self.reduce: str = instruction.reduce
+        self.sources: tuple[Source, ...] = (instruction.a, instruction.b, instruction.c)
+        self.dst: Destination = instruction.dst
+        self.plans: dict[tuple[int, ...], Plan] = {}
+        bases = [*(s.base for s in self.sources), self.dst.base, instruction.red]
+        (ra, ia), (rb, ib), (rc, ic), (rd, im), (rr, ir) = [(b.reg, b.imm) for b in bases]
+
+        def resolve(a: list[int]) -> tuple[int, ...]:
+            return (
+                (a[ra] + ia) & ADDRESS_MASK,
+                (a[rb] + ib) & ADDRESS_MASK,
+                (a[rc] + ic) & ADDRESS_MASK,
+                (a[rd] + im) & ADDRESS_MASK,
+                (a[rr] + ir) & ADDRESS_MASK,
+            )
+
+        self.resolve = resolve
+
+    def run(self, unit: Unit, args: tuple[int, ...]) -> Work:
+        """See `Operation.run`."""
+        plan = self.plans.get(args)
+        if plan is None:
+            if len(self.plans) >= PLANS:
+                self.plans.clear()
+            plan = self.plans[args] = self._plan(unit, args)
+        if unit.tables is not None:
+            values = self._values_fast(unit, unit.tables, plan)
+        else:
+            values = self._values(unit, plan)
+        dst, red = plan.dst, plan.red
+        if red is not None:
+            dense = values.values if isinstance(values, Tabulated) else values
+            row = arithmetic.reduced(self.reduce, dense)
+            unit.registers.put(red.access, row.reshape(1, self.rows))
+        if dst is not None:
+            if dst.kind == "reg":
+                unit.registers.put(dst.access, values)
+            else:
+                unit.l1.put(dst.access, _shown(unit, values, dst.kind))
+        return plan.work
+
+    def _values(self, unit: Unit, plan: Plan) -> NDArray[np.float32]:
+        a, b, c = (
+            _read(unit, source, self.rows) if isinstance(source, Place) else source
+            for source in plan.sources
+        )
+        return self._shaped(arithmetic.combine(self.f, self.unary, a, b, c))
+
+    def _values_fast(
+        self, unit: Unit, tables: Tables, plan: Plan
+    ) -> NDArray[np.float32] | Tabulated:  # fmt: skip
+        """Return the same, held windows and tables allowed."""
+        operands = [
+            _held(unit, source, self.rows) if isinstance(source, Place) else source
+            for source in plan.sources
+        ]
+        table = tables.apply(self.f, self.unary, operands)
+        if table is not None:
+            if table.codes.shape == (self.rows, self.cols):
+                return table
+            return self._shaped(table.values)
+        a, b, c = (o.values if isinstance(o, Tabulated) else o for o in operands)
+        values = arithmetic.combine(self.f, self.unary, a, b, c, clean=plan.clean)
+        return self._shaped(values)
+
+    def _shaped(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return what was computed of repeated rows and scalars for each element."""
+        if values.shape == (self.rows, self.cols):
+            return values
+        return np.broadcast_to(values, (self.rows, self.cols))
+
+    def _plan(self, unit: Unit, args: tuple[int, ...]) -> Plan:
+        sources: list[Place | np.float32 | None] = []
+        for source, base in zip(self.sources, args, strict=False):
+            if source.kind == "none":
+                sources.append(None)
+            elif source.kind == "imm":
+                sources.append(np.float32(fp32.flush(np.uint32(source.bits).view(np.float32))))
+            else:
+                sources.append(self._place(unit, source.kind, base, source.stride))
+        dst = red = None
+        if self.dst.kind != "none":
+            dst = self._place(unit, self.dst.kind, args[3], self.dst.stride)
+            width = span(dst.window, self._granule(dst))
+            if self.rows > 1 and dst.window.stride < width:
+                raise Violation(
+                    "OVERLAP",
+                    f"rows of dst take {width} and are {dst.window.stride} apart",
+                    span=width,
+                    stride=dst.window.stride,
+                )
+        if self.reduce != "none":
+            red = self._place(unit, "row", args[4], 0)
+        names = ("a", "b", "c")
+        for target, what in ((dst, "dst"), (red, "red")):
+            if target is not None:
+                for name, source in zip(names, sources, strict=True):
+                    if isinstance(source, Place):
+                        self._require_apart(target, what, source, name, same=True)
+        if dst is not None and red is not None:
+            self._require_apart(red, "red", dst, "dst", same=False)
+        l1 = tuple(p.window.size for p in (*sources, dst) if isinstance(p, Place) and p.in_l1)
+        # Results have none, nor do FP16 numbers; what memory or a tile holds as FP32 may.
+        clean = all(source.kind != "l1f" for source in self.sources)
+        work = costs.execute(self.machine, self.rows, self.cols, l1)
+        return Plan(tuple(sources), clean, dst, red, work)
+
+    def _place(self, unit: Unit, kind: str, base: int, stride: int) -> Place:
+        if kind == "row":
+            window = access = Window(base, 0, 1, self.rows, 4)
+        else:
+            window = Window(base, stride, self.rows, self.cols, 2 if kind == "l1h" else 4)
+            access = window
+            if stride == 0 or self.rows == 1:
+                access = Window(base, 0, 1, self.cols, window.size)
+        place = Place(kind, window, access)
+        (unit.l1 if place.in_l1 else unit.registers).check(place.window)
+        return place
+
+    def _granule(self, place: Place) -> int:
+        return WORD_BYTES if place.in_l1 else 4 * self.machine.lanes
+
+    def _require_apart(
+        self, target: Place, what: str, other: Place, name: str, *, same: bool
+    ) -> None:  # fmt: skip
+        if target.in_l1 != other.in_l1 or (same and target == other):
+            return
+        if not disjoint(target.window, other.window, self._granule(target)):
+            one, two = target.window, other.window
+            raise Violation(
+                "OVERLAP",
+                f"{what} ({target.kind} at {one.base}, stride {one.stride}) overlaps {name} "
+                f"({other.kind} at {two.base}, stride {two.stride}) and is not the same window",
+                base=one.base,
+                stride=one.stride,
+                other_base=two.base,
+                other_stride=two.stride,
+                rows=self.rows,
+                cols=self.cols,
+            )
+
+
+def _read(unit: Unit, place: Place, rows: int) -> NDArray[Any]:
+    """Return FP32 values that broadcast to ``[rows, cols]``."""
+    found = (unit.l1 if place.in_l1 else unit.registers).get(place.access)
+    if place.kind == "l1h":
+        return fp16.to_fp32(found)
+    return found.reshape(rows, 1) if place.kind == "row" else found
+
+
+def _held(unit: Unit, place: Place, rows: int) -> NDArray[Any] | Tabulated:
+    """Return the same as it is held."""
+    if place.kind == "row":
+        return unit.registers.get(place.access).reshape(rows, 1)
+    storage = unit.l1 if place.in_l1 else unit.registers
+    assert isinstance(storage, HeldStorage)
+    return storage.source(place.access)
+
+
+def _shown(
+    unit: Unit, values: NDArray[np.float32] | Tabulated, kind: str
+) -> NDArray[Any] | Tabulated:  # fmt: skip
+    """Return results as L1 shows them: rounded to FP16, or with NaNs in canonical form."""
+    if isinstance(values, Tabulated):
+        assert unit.tables is not None
+        if kind == "l1f":
+            return values
+        return Tabulated(unit.tables.rounded(values.table), values.codes)
+    return fp16.from_fp32(values) if kind == "l1h" else fp32.canonical(values)

@@ -1,0 +1,162 @@
+"""Functions of an FP16 number as tables of all 65,536 codes.
+
+An EXEC whose only operand that varies is one FP16 window computes a function of a 16 bit code.
+Over many elements it is cheaper to work the function out once for every code, with the very code
+that computes elements, and to look elements up. A `Tabulated` value is not even looked up: it is
+a table and the codes, and another function of it is another table for the same codes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kohakutpu.model import arithmetic
+from kohakutpu.numerics import fp16, fp32
+
+CODES = 1 << 16
+KEPT = 96  # tables of 256 KiB (FP32) to 384 KiB (and FP16)
+
+Operand = tuple[str, int] | None  # ("imm", bits) or ("table", number)
+Key = tuple[str, str, Operand, Operand, Operand]
+
+
+class Table:
+    """A function of an FP16 code.
+
+    Attributes
+    ----------
+    number : int
+        Tells tables apart.
+    fp32 : ndarray of float32
+        Its value for each code.
+    """
+
+    __slots__ = ("_fp16", "fp32", "number", "rounded")
+
+    def __init__(self, number: int, fp32: NDArray[np.float32]) -> None:
+        self.number = number
+        self.fp32 = fp32
+        self._fp16: NDArray[np.uint16] | None = None
+        self.rounded: Table | None = None
+
+    @property
+    def fp16(self) -> NDArray[np.uint16]:
+        """Its value for each code, rounded to FP16."""
+        if self._fp16 is None:
+            self._fp16 = fp16.from_fp32(self.fp32)
+        return self._fp16
+
+
+class Tabulated:
+    """FP32 values that are a function of FP16 codes, looked up only when somebody needs them.
+
+    Attributes
+    ----------
+    table : Table
+        The function.
+    codes : ndarray of uint16
+        What it is applied to, ``[rows, cols]``; nobody may change it.
+    """
+
+    __slots__ = ("_values", "codes", "table")
+
+    def __init__(self, table: Table, codes: NDArray[np.uint16]) -> None:
+        self.table = table
+        self.codes = codes
+        self._values: NDArray[np.float32] | None = None
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """The values, ``[rows, cols]``."""
+        if self._values is None:
+            self._values = self.table.fp32.take(self.codes, mode="clip")
+        return self._values
+
+    def halves(self) -> NDArray[np.uint16]:
+        """Return the values rounded to FP16, as codes."""
+        if self.table.number == 0:
+            return self.codes
+        return self.table.fp16.take(self.codes, mode="clip")
+
+
+class Tables:
+    """The tables of a machine, the most recently used ones kept.
+
+    Parameters
+    ----------
+    patience : int
+        How many elements a function is computed for one by one before it gets a table: as many
+        as the table has, so that at most twice the least work is done.
+    """
+
+    def __init__(self, patience: int = CODES) -> None:
+        codes = np.arange(CODES, dtype=np.uint16)
+        self.identity = Table(0, fp16.to_fp32(codes))
+        self.identity._fp16 = codes  # NaNs keep their payload when nobody computes with them
+        self._patience = patience
+        self._count = 1
+        self._tables: OrderedDict[Key, Table] = OrderedDict()
+        self._seen: OrderedDict[Key, int] = OrderedDict()
+
+    def apply(self, f: str, unary: str, operands: Sequence[Any]) -> Tabulated | None:
+        """Return ``unary(f(a, b, c))`` as a table, if it is one and that pays.
+
+        Parameters
+        ----------
+        f, unary : str
+            As in EXEC.
+        operands : sequence
+            Three, each None, an FP32 scalar, a `Tabulated`, or an array (then there is no table).
+        """
+        codes: NDArray[np.uint16] | None = None
+        keys: list[Operand] = []
+        for operand in operands:
+            if operand is None:
+                keys.append(None)
+            elif isinstance(operand, Tabulated):
+                if codes is not None and codes is not operand.codes:
+                    return None
+                codes = operand.codes
+                keys.append(("table", operand.table.number))
+            elif isinstance(operand, np.float32):
+                keys.append(("imm", int(operand.view(np.uint32))))
+            else:
+                return None
+        if codes is None:
+            return None
+        if (f, unary) == ("mac", "none") and keys[1] is keys[2] is None:
+            return operands[0]  # what a table holds is in canonical form
+        key: Key = (f, unary, keys[0], keys[1], keys[2])
+        table = self._tables.get(key)
+        if table is None:
+            seen = self._seen.pop(key, 0) + codes.size
+            if seen < self._patience:
+                self._seen[key] = seen
+                if len(self._seen) > 16 * KEPT:
+                    self._seen.popitem(last=False)
+                return None
+            a, b, c = (o.table.fp32 if isinstance(o, Tabulated) else o for o in operands)
+            values = arithmetic.combine(f, unary, a, b, c, clean=True)
+            table = self._tables[key] = self._make(values)
+            if len(self._tables) > KEPT:
+                self._tables.popitem(last=False)
+        else:
+            self._tables.move_to_end(key)
+        return Tabulated(table, codes)
+
+    def rounded(self, table: Table) -> Table:
+        """Return `table` rounded to FP16 and read back."""
+        if table.rounded is None:
+            table.rounded = self._make(fp16.to_fp32(table.fp16))
+            table.rounded._fp16 = table.fp16
+        return table.rounded
+
+    def _make(self, values: NDArray[np.float32]) -> Table:
+        table = Table(self._count, fp32.canonical(values))
+        self._count += 1
+        return table
