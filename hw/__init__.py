@@ -1,0 +1,1 @@
+"""The machine in Amaranth. Needs the extra `rtl`; the library itself never imports it."""

@@ -1,0 +1,57 @@
+"""Registers between the stages of a pipeline."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from amaranth.hdl import Module, Signal
+
+
+class Stages:
+    """The stages of one pipeline: each call is one rank of registers.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        Where the registers go, in the domain ``sync``. They have no reset: what a pipeline
+        holds before its first operands is nobody's data.
+
+    Attributes
+    ----------
+    count : int
+        Ranks so far.
+    """
+
+    def __init__(self, m: Module) -> None:
+        self._m = m
+        self.count = 0
+
+    def __call__(self, **values: Any) -> SimpleNamespace:
+        """Return the `values`, a clock edge later, under the same names."""
+        self.count += 1
+        registers = {}
+        for name, value in values.items():
+            register = Signal(value.shape(), name=f"{name}_{self.count}", reset_less=True)
+            self._m.d.sync += register.eq(value)
+            registers[name] = register
+        return SimpleNamespace(**registers)
+
+
+def delayed(m: Module, value: Any, cycles: int, *, reset: bool = False) -> Any:
+    """Return `value`, `cycles` clock edges later.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        Where the registers go.
+    value : amaranth.hdl.ValueLike
+        Anything with a shape.
+    cycles : int
+        How many ranks of registers.
+    reset : bool
+        Whether they start at zero after a reset: for valid bits.
+    """
+    for rank in range(cycles):
+        register = Signal(value.shape(), name=f"delayed_{rank}", reset_less=not reset)
+        m.d.sync += register.eq(value)
+        value = register
+    return value

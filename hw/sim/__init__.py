@@ -1,0 +1,1 @@
+"""Simulating hardware under Verilator: tools, build cache, vectors through a component."""
