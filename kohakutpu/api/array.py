@@ -1,0 +1,140 @@
+"""A tensor's memory, shape and format, and the way to numpy; arithmetic comes on top of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kohakuaccel.errors import CallError
+from kohakuaccel.source import caller
+from kohakutpu.api.convert import FORMATS, pack, unpack
+from kohakutpu.api.storage import Storage
+
+if TYPE_CHECKING:
+    from kohakutpu.api.session import Session
+
+
+class Array:
+    """Elements on a device: rows of the last axis, one after the other, each on whole words."""
+
+    __slots__ = ("__weakref__", "format", "shape", "storage")
+
+    def __init__(self, storage: Storage, shape: tuple[int, ...], stored: str) -> None:
+        self.storage = storage
+        self.shape = shape
+        self.format = stored
+
+    # ---------------------------------------------------------------- making
+
+    @classmethod
+    def empty(cls, session: Session, shape: Sequence[int], stored: str) -> Self:
+        """Return a tensor whose elements nobody has written yet."""
+        shape = tuple(shape)
+        return cls(Storage(session, shape, stored), shape, stored)
+
+    @classmethod
+    def upload(cls, session: Session, values: NDArray[Any], stored: str) -> Self:
+        """Return a tensor that holds `values`, which are of the storage format already."""
+        result = cls.empty(session, values.shape, stored)
+        if values.size:
+            padding = session.runtime.device.padding
+            session.runtime.write(result.storage.address, pack(values, stored, padding))
+        return result
+
+    def view(self, shape: Sequence[int]) -> Self:
+        """Return the same memory under another shape that lays its rows out alike.
+
+        The last axis stays, or the tensor has one element; leading axes may be split and merged.
+        """
+        shape = tuple(shape)
+        same_rows = (self.shape or (1,))[-1] == (shape or (1,))[-1]
+        assert same_rows, f"{self.shape} and {shape} have rows of different widths"
+        assert math.prod(shape) == self.size, f"{self.shape} and {shape} differ in size"
+        return self if shape == self.shape else type(self)(self.storage, shape, self.format)
+
+    # ----------------------------------------------------------- description
+
+    @property
+    def session(self) -> Session:
+        """The device it lives on."""
+        return self.storage.session
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """``float16``, or ``float32`` where that was asked for."""
+        return FORMATS[self.format]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory, rows filled up to whole words of 32 bytes."""
+        return self.storage.nbytes
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise CallError(
+                "len() of a tensor without axes", loc=caller(), fix="use size, which is 1"
+            )
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        raise CallError(
+            "the truth of a tensor is not known before its data comes back",
+            loc=caller(),
+            fix="test x.numpy(), or x.size to know whether it has elements",
+        )
+
+    def __repr__(self) -> str:
+        return f"tensor(shape={self.shape}, dtype={self.dtype}, {self.session!r})"
+
+    # -------------------------------------------------------------- to numpy
+
+    def numpy(self) -> NDArray[Any]:
+        """Bring the elements back to host memory.
+
+        Returns
+        -------
+        ndarray
+            A new array of this shape and dtype.
+        """
+        if not self.size:
+            return np.empty(self.shape, self.dtype)
+        content = self.session.runtime.read(self.storage.address, self.storage.nbytes)
+        return unpack(content, self.shape, self.format)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("the elements are on a device: numpy cannot have them without a copy")
+        values = self.numpy()
+        return values if dtype is None else values.astype(cast("Any", dtype), copy=False)
+
+    # -------------------------------------------------------------- lifetime
+
+    def pin(self) -> Self:
+        """Keep it resident even when nothing references it, until `unpin`. Returns itself."""
+        self.session.pin(self)
+        return self
+
+    def unpin(self) -> Self:
+        """Take back one `pin`: memory is freed once nothing references it. Returns itself.
+
+        Raises
+        ------
+        CallError
+            If it is not pinned.
+        """
+        self.session.unpin(self)
+        return self

@@ -1,0 +1,107 @@
+"""``@``: contract the last axis of both operands, with batch axes on either or both sides."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kohakuaccel.errors import CallError
+from kohakuaccel.source import caller
+from kohakutpu import kernels
+from kohakutpu.api.array import Array
+from kohakutpu.api.elementwise import require_tensor
+
+if TYPE_CHECKING:
+    from kohakutpu.api.tensor import Tensor
+
+PRECISIONS = ("default", "high")
+
+
+def matmul(x: Tensor, w: Tensor, *, precision: str = "default") -> Tensor:
+    """Contract the last axis of both operands.
+
+    Parameters
+    ----------
+    x : Tensor
+        Shape ``(..., M, K)``, or ``(K,)``.
+    w : Tensor
+        Shape ``(..., N, K)``, or ``(K,)``. Its leading axes broadcast with those of `x`.
+    precision : {"default", "high"}
+        ``"high"`` multiplies three times as much and errs below FP16's own rounding.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(..., M, N)``; the axis of an operand that has one axis is left out.
+
+    Raises
+    ------
+    CallError
+        If the shapes do not go together, or `precision` is unknown.
+    """
+    for operand in (x, w):
+        require_tensor("matmul", operand)
+    if precision not in PRECISIONS:
+        raise CallError(
+            f"matmul: precision is {precision!r}",
+            loc=caller(),
+            fix=f"use one of {', '.join(map(repr, PRECISIONS))}",
+        )
+    shape = result_shape(x, w)
+    depth = x.shape[-1]
+    if not math.prod(shape) or not depth:
+        result = type(x).empty(x.session, shape, "fp16")
+        if not math.prod(shape):
+            return result
+        return type(x).upload(x.session, np.zeros(shape, np.float16), "fp16")
+    knobs: dict[str, Any] = {} if precision == "default" else {"precision": precision}
+    left, right = (t if t.ndim > 1 else t.view((1, depth)) for t in (x, w))
+    if right.ndim == 2 and w.ndim > 1:
+        # One weight for all: rows of the batch follow each other in memory already.
+        rows = left.view((math.prod(left.shape[:-1]), depth))
+        return kernels.matmul(rows, right, **knobs).view(shape)
+    if left.ndim == 2 and x.ndim > 1 and w.ndim > 1:
+        return kernels.batched_matmul(left, right, **knobs).view(shape)
+    if w.ndim == 1 and x.ndim > 1:
+        # (..., M, K) with (K,): as (1, K) with (..., M, K), whose rows hold the M results.
+        left, right = right, left
+    if left.ndim == right.ndim == 2:
+        return kernels.matmul(left, right, **knobs).view(shape)
+    return kernels.batched_matmul(left, right, **knobs).view(shape)
+
+
+def result_shape(x: Array, w: Array) -> tuple[int, ...]:
+    """Return the shape of ``x @ w``.
+
+    Raises
+    ------
+    CallError
+        If there is none.
+    """
+    if not x.ndim or not w.ndim:
+        raise CallError(
+            f"matmul: shapes {x.shape} and {w.shape}: an operand without axes has no last one",
+            loc=caller(),
+            fix="multiply by a number with *",
+        )
+    if x.shape[-1] != w.shape[-1]:
+        hint = "transpose w" if w.ndim > 1 and x.shape[-1] == w.shape[-2] else "make them equal"
+        raise CallError(
+            f"matmul contracts the last axis of both: {x.shape[-1]} of {x.shape} is not "
+            f"{w.shape[-1]} of {w.shape}",
+            loc=caller(),
+            fix=f"{hint}; a weight is stored as (outputs, inputs)",
+        )
+    try:
+        batch = np.broadcast_shapes(x.shape[:-2], w.shape[:-2])
+    except ValueError:
+        raise CallError(
+            f"matmul: the batch axes {x.shape[:-2]} of {x.shape} and {w.shape[:-2]} of {w.shape} "
+            "do not broadcast",
+            loc=caller(),
+            fix="axes before the last two are compared from the right; each pair must be equal or "
+            "contain a 1",
+        ) from None
+    return (*batch, *x.shape[-2:-1], *w.shape[-2:-1])

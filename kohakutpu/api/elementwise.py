@@ -1,0 +1,179 @@
+"""Elementwise operations with numpy's broadcasting, each on the kernel that fits its shapes.
+
+Operands whose elements correspond one to one, and numbers, are walked in storage order. Everything
+else becomes one shape of problem, rows of the last axis: axes before it are merged where all
+operands agree on them, and each operand is whole, one row for all (channel), one element a row
+(column), or one element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kohakuaccel.errors import CallError
+from kohakuaccel.source import caller
+from kohakutpu import kernels
+from kohakutpu.api.array import Array
+from kohakutpu.kernels import broadcast
+
+if TYPE_CHECKING:
+    from kohakutpu.api.tensor import Tensor
+
+Number = bool | int | float | np.integer[Any] | np.floating[Any] | np.bool_
+NUMBERS = (bool, int, float, np.integer, np.floating, np.bool_)
+
+
+def unary(name: str, x: Tensor) -> Tensor:
+    """Return an elementwise function of one tensor, of the same shape."""
+    require_tensor(name, x)
+    if not x.size:
+        return type(x).empty(x.session, x.shape, "fp16")
+    return getattr(kernels, name)(x)
+
+
+def apply(name: str, *operands: Tensor | Number) -> Tensor:
+    """Return the operation `name` of tensors and numbers, broadcast as numpy does.
+
+    Raises
+    ------
+    CallError
+        If an operand is neither, no operand is a tensor, or the shapes do not go together.
+    """
+    first = next((x for x in operands if isinstance(x, Array)), None)
+    if first is None:
+        raise CallError(
+            f"{name}: no operand is a tensor",
+            loc=caller(),
+            fix="make one with ktpu.tensor(x)",
+        )
+    tensors = [as_operand(name, x, first) for x in operands]
+    shape = common_shape(name, [tensor.shape for tensor in tensors])
+    if not math.prod(shape):
+        return type(first).empty(first.session, shape, "fp16")
+    padded = [(1,) * (len(shape) - x.ndim) + x.shape for x in tensors]
+    if all(p == shape or x.size == 1 for x, p in zip(tensors, padded, strict=True)):
+        whole = [p == shape for p in padded]
+        forms = ["part" if fits else scalar_form(x) for x, fits in zip(tensors, whole, strict=True)]
+        views = [x.view(shape if fits else ()) for x, fits in zip(tensors, whole, strict=True)]
+        return broadcast.kernel_for(name, tuple(forms))(*views)
+    return by_rows(name, tensors, padded, shape)
+
+
+def by_rows(
+    name: str, tensors: Sequence[Tensor], padded: Sequence[tuple[int, ...]], shape: tuple[int, ...]
+) -> Tensor:
+    """Run the row form: leading axes merged, the last of them rows, those before it a batch."""
+    groups = merged_axes(padded, shape)
+    extents = [math.prod(shape[axis] for axis in group) for group in groups]
+    present = [[all(p[axis] == shape[axis] for axis in group) for group in groups] for p in padded]
+    width = shape[-1]
+    forms: list[str] = []
+    for x, p, has in zip(tensors, padded, present, strict=True):
+        along = p[-1] == width
+        rows = has[-1]
+        if x.size == 1:
+            forms.append(scalar_form(x))
+        else:
+            forms.append(("full" if rows else "channel") if along else ("column" if rows else ""))
+    if "" in forms:
+        # One element for many rows, another one elsewhere: give every row an instance of its own.
+        extents.append(1)
+        for has in present:
+            has.append(True)
+        forms = [
+            form if form in broadcast.SCALARS else ("full" if p[-1] == width else "column")
+            for form, p in zip(forms, padded, strict=True)
+        ]
+    views: list[Tensor] = []
+    for x, p, has, form in zip(tensors, padded, present, forms, strict=True):
+        if form in broadcast.SCALARS:
+            views.append(x.view(()))
+            continue
+        lead = [extent if there else 1 for extent, there in zip(extents, has, strict=True)]
+        if form == "channel":
+            lead.pop()
+        views.append(x.view((*lead, p[-1])))
+    return broadcast.kernel_for(name, tuple(forms))(*views).view(shape)
+
+
+def merged_axes(padded: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> list[list[int]]:
+    """Return runs of neighbouring leading axes that every operand has, or lacks, together."""
+    groups: list[list[int]] = []
+    last: list[bool] | None = None
+    for axis in range(len(shape) - 1):
+        if shape[axis] == 1:
+            continue
+        pattern = [p[axis] == shape[axis] for p in padded]
+        if pattern == last:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+        last = pattern
+    return groups
+
+
+def scalar_form(x: Array) -> str:
+    """Return the form of a single element: it depends on the format it is stored in."""
+    return "scalar" if x.format == "fp16" else "number"
+
+
+def common_shape(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape that `shapes` broadcast to.
+
+    Raises
+    ------
+    CallError
+        If they do not.
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = " and ".join(str(shape) for shape in shapes)
+        raise CallError(
+            f"{name}: shapes {listed} do not broadcast to one",
+            loc=caller(),
+            fix="axes are compared from the last one on; each pair must be equal or contain a 1",
+        ) from None
+
+
+def as_operand(name: str, value: Any, like: Array) -> Any:
+    """Return a tensor as it is, and a number as an FP32 tensor without axes.
+
+    Raises
+    ------
+    CallError
+        If it is neither, or a number beyond FP32.
+    """
+    if isinstance(value, Array):
+        return value
+    if not isinstance(value, NUMBERS):
+        require_tensor(name, value)
+    with np.errstate(over="ignore"):
+        number = np.float32(value)
+    if np.isinf(number) and np.isfinite(value):
+        raise CallError(
+            f"{name}: the number {value} is beyond FP32, which ends at 3.4028235e38",
+            loc=caller(),
+            fix="scale the computation",
+        )
+    return type(like).upload(like.session, np.asarray(number), "fp32")
+
+
+def require_tensor(name: str, value: object) -> None:
+    """Check that an operand is a tensor.
+
+    Raises
+    ------
+    CallError
+        If it is not.
+    """
+    if not isinstance(value, Array):
+        raise CallError(
+            f"{name}: an operand is a {type(value).__name__}, neither a tensor nor a real number",
+            loc=caller(),
+            fix="put arrays on the machine first: ktpu.tensor(x)",
+        )

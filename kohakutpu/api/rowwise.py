@@ -1,0 +1,112 @@
+"""Functions along the last axis."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kohakuaccel.errors import CallError
+from kohakuaccel.source import caller
+from kohakutpu import kernels
+from kohakutpu.api.elementwise import require_tensor
+
+if TYPE_CHECKING:
+    from kohakutpu.api.tensor import Tensor
+
+REDUCTIONS = {
+    "sum": kernels.row_sum,
+    "max": kernels.row_max,
+    "min": kernels.row_min,
+    "mean": kernels.row_mean,
+}
+OF_NOTHING = {"sum": 0.0, "mean": math.nan}  # what numpy returns for rows without elements
+
+
+def reduce(name: str, x: Tensor) -> Tensor:
+    """Return the sum, maximum, minimum or mean of each row, without the last axis.
+
+    Raises
+    ------
+    CallError
+        For the maximum or minimum of rows without elements.
+    """
+    shape = x.shape[:-1]
+    if x.shape and not x.shape[-1] and name not in OF_NOTHING:
+        raise CallError(
+            f"{name} of rows without elements, shape {x.shape}",
+            loc=caller(),
+            fix="leave the call out where there is nothing to compare",
+        )
+    if not math.prod(shape):
+        return type(x).empty(x.session, shape, "fp16")
+    if not x.size:
+        return type(x).upload(x.session, np.full(shape, OF_NOTHING[name], np.float16), "fp16")
+    return REDUCTIONS[name](rows_of(x)).view(shape)
+
+
+def softmax(x: Tensor) -> Tensor:
+    """Return the softmax of each row, of the same shape."""
+    if not x.size:
+        return type(x).empty(x.session, x.shape, "fp16")
+    return kernels.softmax(flat_rows(x)).view(x.shape)
+
+
+def rmsnorm(x: Tensor, w: Tensor, eps: float) -> Tensor:
+    """Return each row divided by its root mean square and scaled by `w`.
+
+    Raises
+    ------
+    CallError
+        If `w` has not one element a column.
+    """
+    require_channel("rmsnorm", "w", x, w)
+    if not x.size:
+        return type(x).empty(x.session, x.shape, "fp16")
+    return kernels.rmsnorm(flat_rows(x), w.view(w.shape or (1,)), eps=eps).view(x.shape)
+
+
+def layernorm(x: Tensor, w: Tensor, b: Tensor, eps: float) -> Tensor:
+    """Return each row less its mean, divided by its deviation, scaled by `w` and moved by `b`.
+
+    Raises
+    ------
+    CallError
+        If `w` or `b` has not one element a column.
+    """
+    require_channel("layernorm", "w", x, w)
+    require_channel("layernorm", "b", x, b)
+    if not x.size:
+        return type(x).empty(x.session, x.shape, "fp16")
+    channels = (w.view(w.shape or (1,)), b.view(b.shape or (1,)))
+    return kernels.layernorm(flat_rows(x), *channels, eps=eps).view(x.shape)
+
+
+def flat_rows(x: Tensor) -> Tensor:
+    """Return `x` with all its rows under one axis."""
+    width = x.shape[-1] if x.shape else 1
+    return x.view((x.size // width, width))
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """Return `x` with two axes at least."""
+    return x if x.ndim > 1 else x.view((1, *(x.shape or (1,))))
+
+
+def require_channel(what: str, name: str, x: Tensor, channel: Tensor) -> None:
+    """Check that `channel` is a tensor with one element for each column of `x`.
+
+    Raises
+    ------
+    CallError
+        If it is not.
+    """
+    require_tensor(what, channel)
+    if channel.shape != x.shape[-1:]:
+        raise CallError(
+            f"{what}: {name} has shape {channel.shape}, and rows of shape {x.shape[-1:]} in "
+            f"{x.shape} want one element a column",
+            loc=caller(),
+            fix=f"give {name} the shape {x.shape[-1:]}",
+        )
