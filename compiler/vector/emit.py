@@ -11,7 +11,7 @@ from compiler.vector.context import Item
 from compiler.vector.graph import Node
 from compiler.vector.layout import Transfer
 from compiler.vector.select import Operation
-from compiler.vector.windows import Arrangement, Home, Segment
+from compiler.vector.windows import Arrangement, Home, Segment, l1_sources
 from kohakuaccel.errors import InternalError
 from kohakuaccel.source import Location
 from kohakutpu import isa
@@ -106,32 +106,45 @@ class Emitter:
 
     def execute(self, operation: Operation, waits: list[Wait], posts: list[Post]) -> list[Item]:
         """Return the EXEC of an operation, split where it would read three L1 windows."""
-        copied = self._copied(operation)
         rows, cols = self._segment.sizes.block.dims(operation.extent)
-        if copied is None:
-            emit = self._execute(operation, Piece(rows, cols), None)
-            before, now = waits[MAX_WAITS:], waits[:MAX_WAITS]
-            emit.waits, emit.posts = tuple(now), tuple(posts[:MAX_POSTS])
-            return [*sync(EXEC, before), emit, *sync(EXEC, (), posts[MAX_POSTS:])]
-        return [
-            *sync(EXEC, waits),
-            *self._split(operation, copied, rows, cols),
-            *sync(EXEC, (), posts),
-        ]
+        whole = Piece(rows, cols)
+        product = self._arrangement.products.get(operation)
+        if product is not None:
+            emits = self._two_steps(operation, self._placed(product, whole), whole)
+        elif len(l1_sources(operation, self._arrangement.homes)) <= 2:
+            emits = [self._execute(operation, whole)]
+        else:
+            split = self._split(operation, rows, cols)
+            return [*sync(EXEC, waits), *split, *sync(EXEC, (), posts)]
+        emits[0].waits, emits[-1].posts = tuple(waits[:MAX_WAITS]), tuple(posts[:MAX_POSTS])
+        return [*sync(EXEC, waits[MAX_WAITS:]), *emits, *sync(EXEC, (), posts[MAX_POSTS:])]
 
     # ------------------------------------------------- three L1 windows at once
 
-    def _copied(self, operation: Operation) -> Node | None:
-        """Return the operand to copy to registers first, ``None`` if there is no need to."""
-        in_l1 = [s for s in operation.sources if self._arrangement.homes[s].region != "registers"]
-        if len(in_l1) <= 2:
-            return None
-        # One copy replaces every use; a row that all rows share is cheapest.
-        return max(in_l1, key=lambda node: (in_l1.count(node), node.extent == "channel"))
+    def _two_steps(self, operation: Operation, product: Window, whole: Piece) -> list[Emit]:
+        """Return ``product = a * b`` and what is left of the operation; both round as one would."""
+        a, b, _ = operation.pattern.sources
+        assert a is not None
+        assert b is not None
+        operands = {
+            "rows": whole.rows,
+            "cols": whole.cols,
+            "f": "mac",
+            "a": self._window(a, operation.extent, whole),
+            "b": self._window(b, operation.extent, whole),
+            "dst": product,
+        }
+        rest = self._execute(operation, whole)
+        del rest.operands["b"]
+        rest.operands["a"] = product
+        return [_emit(isa.EXEC, operands, [], [], operation.loc), rest]
 
-    def _split(self, operation: Operation, copied: Node, rows: int, cols: int) -> list[Item]:
-        """Return copies of ``copied`` and the operation itself, in pieces that fit the scratch."""
+    def _split(self, operation: Operation, rows: int, cols: int) -> list[Item]:
+        """Return copies of one operand and the operation itself, in pieces that fit the scratch."""
         sizes, scratch = self._segment.sizes, self._arrangement.scratch
+        in_l1 = l1_sources(operation, self._arrangement.homes)
+        # One copy replaces every use; a row that all rows share is cheapest.
+        copied = max(in_l1, key=lambda node: (in_l1.count(node), node.extent == "channel"))
         if operation.reduced is not None:
             raise InternalError(f"a reduction of three L1 windows, from {operation.loc}")
         one_row = copied.extent == "channel" or rows == 1
@@ -165,7 +178,7 @@ class Emitter:
     # ------------------------------------------------------------------ operands
 
     def _execute(
-        self, operation: Operation, piece: Piece, copies: dict[Node, Window] | None
+        self, operation: Operation, piece: Piece, copies: Mapping[Node, Window] | None = None
     ) -> Emit:
         pattern = operation.pattern
         operands: dict[str, object] = {"rows": piece.rows, "cols": piece.cols, "f": pattern.f}

@@ -187,9 +187,7 @@ def _parts(
         )
     row = max(stored)
     if rows == 1:
-        n, step = min(n, row), n
-        count = folded(n)
-        return Block(count, n // count, 0, step, flat=True)
+        return _run(n, row)
     if row != width and n % row == 0 and len(stored) == 1:
         # Whole rows: their padding need not be touched.
         return Block(min(n // row, rows), width, n // row)
@@ -200,7 +198,11 @@ def _parts(
             loc=loc,
             fix="cut the buffers by rows",
         )
-    n, step = min(n, rows * row), n
+    return _run(n, rows * row)
+
+
+def _run(step: int, total: int) -> Block:
+    n = min(step, -(-total // 16) * 16)
     count = folded(n)
     return Block(count, n // count, 0, step, flat=True)
 

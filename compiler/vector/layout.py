@@ -98,7 +98,7 @@ class Layout:
     def tall(self, view: View) -> bool:
         """Whether ``view`` is a column stored as one element in each of its rows."""
         operand = self._context.operands[view.buffer]
-        return view.kind == "column" and operand.width == 1 and operand.rows > 1
+        return view.kind == "column" and operand.width == 1
 
     def fp32(self, view: View) -> bool:
         """Whether ``view`` is of a buffer of FP32."""
@@ -118,7 +118,7 @@ class Layout:
         for symbol, coefficient in form.coefficients:
             value = self._context.indices[symbol]
             constant += coefficient * value.start
-            if value.loop is not None:
+            if value.loop is not None and value.loop.count != 1:
                 terms[value.loop] = terms.get(value.loop, 0) + coefficient * step
         return Affine(constant * step, tuple((loop, c) for loop, c in terms.items() if c))
 

@@ -157,8 +157,8 @@ class Selector:
         value = target.args[0]
         if not self._computed(value) or value.extent != target.extent or value.invariant:
             return False
-        if self._storage.fp32(target.source.view):
-            return True
+        if self._storage.fp32(target.source.view) and value.extent in ("full", "channel"):
+            return True  # others read the output window; scalars have to lie in registers
         reducers = self._reducers.get(value, [])
         others = self._uses[value] - len(reducers)
         return others == 1 and (not reducers or (len(reducers) == 1 and self._reducible(value)))

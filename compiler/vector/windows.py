@@ -122,11 +122,13 @@ class Arrangement:
 
     ``rings`` (a place of each), ``resident`` and ``temporary`` are words; ``permanent`` beats lie
     below the ``volatile`` ones of the temporaries, ``scratch`` ones for copies of L1 operands at
-    their end.
+    their end. ``products`` is where ``a * b`` may lie while ``c`` waits, for the operations that
+    are better made of two.
     """
 
     homes: dict[Node, Home] = field(default_factory=dict[Node, Home])
     outputs: dict[Store, Home] = field(default_factory=dict[Store, Home])
+    products: dict[Operation, Home] = field(default_factory=dict[Operation, Home])
     rings: Counter[int] = field(default_factory=Counter[int])
     resident: int = 0
     temporary: int = 0
@@ -174,15 +176,15 @@ def arrange(segments: Sequence[Segment], registers: int) -> Arrangement:
     for segment in segments:
         if any(_operand_windows(op) > 2 for op in _operations(segment)):
             # Copies for three L1 operands, if it comes to that: not all, in pieces.
-            scratch = max(scratch, min(segment.sizes.register("full")[1], left // 4))
+            pieces = max(left // 4, -(-16 // segment.sizes.lanes))
+            scratch = max(scratch, min(segment.sizes.register("full")[1], pieces))
     trial = [_place_temporaries(segment, result, left) for segment in segments]
-    operations = [operation for segment in segments for operation in _operations(segment)]
-    if scratch and any(_l1_sources(op, result.homes) > 2 for op in operations):
-        smallest = max(-(-16 // segment.sizes.lanes) for segment in segments)
-        if scratch < smallest:
-            at = result.permanent + 4 * smallest
-            raise ShortageError("copies of L1 operands", at, operations[0].loc)
+    if _crowded(segments, result):
+        if scratch > left:
+            at, loc = result.permanent + scratch, segments[0].selection.body[0].loc
+            raise ShortageError("copies of L1 operands", at, loc)
         trial = [_place_temporaries(segment, result, left - scratch) for segment in segments]
+        _crowded(segments, result)
         result.scratch = scratch
     result.volatile = max((beats for beats, _ in trial), default=0)
     result.temporary = max((l1 for _, l1 in trial), default=0)
@@ -197,8 +199,52 @@ def _operand_windows(operation: Operation) -> int:
     return sum(s.extent in ("full", "channel") for s in operation.sources)
 
 
-def _l1_sources(operation: Operation, homes: Mapping[Node, Home]) -> int:
-    return sum(homes[source].region != "registers" for source in operation.sources)
+def l1_sources(operation: Operation, homes: Mapping[Node, Home]) -> list[Node]:
+    """Return the sources that are L1 windows; an EXEC takes two."""
+    return [node for node in operation.sources if homes[node].region != "registers"]
+
+
+def _crowded(segments: Sequence[Segment], result: Arrangement) -> bool:
+    """Note the products of operations of three L1 windows; tell whether that leaves others."""
+    result.products.clear()
+    crowded = False
+    for segment in segments:
+        operations = _operations(segment)
+        last = _last_uses(operations)
+        for i, operation in enumerate(operations):
+            if len(l1_sources(operation, result.homes)) <= 2:
+                continue
+            home = _product_home(operation, last, i, result)
+            if home is None:
+                crowded = True
+            else:
+                result.products[operation] = home
+    return crowded
+
+
+def _product_home(
+    operation: Operation, last: Mapping[Node, int], i: int, result: Arrangement
+) -> Home | None:
+    """Return an FP32 window for ``a * b``: the destination, or that of a factor that dies."""
+    if operation.pattern.f != "mac":
+        return None
+    a, b, c = (result.homes.get(s) if s is not None else None for s in operation.pattern.sources)
+    if operation.store is not None:
+        target = result.outputs[operation.store]
+    else:
+        target = result.homes[operation.result] if operation.result is not None else None
+    if target is not None and target.kind != "l1h" and target != c:
+        return target
+    for factor, home in zip(operation.pattern.sources, (a, b), strict=False):
+        if factor is None or home is None or home == c or factor.extent != operation.extent:
+            continue
+        if home.region == "temporary" and last[factor] == i:
+            return home
+    return None
+
+
+def _last_uses(operations: Sequence[Operation]) -> dict[Node, int]:
+    return {node: i for i, operation in enumerate(operations) for node in operation.sources}
 
 
 def _place_windows(segment: Segment, result: Arrangement) -> None:
@@ -308,10 +354,7 @@ def _scan(
     A destination may be the window of a source that dies, if both have the same shape; otherwise it
     lies apart from all sources, which are given back only after the operation.
     """
-    last: dict[Node, int] = {}
-    for i, operation in enumerate(body):
-        for node in operation.sources:
-            last[node] = i
+    last = _last_uses(body)
     owner: dict[Node, _Place] = {}
     for i, operation in enumerate(body):
         dying = [n for n in dict.fromkeys(operation.sources) if last[n] == i and n in owner]
