@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def combine(
-    f: str, unary: str, a: Values, b: Values | None, c: Values | None, *, clean: bool = False
+    f: str, unary: str, operands: Sequence[Values | None], *, clean: bool = False
 ) -> NDArray[np.float32]:
     """Return ``unary(f(a, b, c))``, each step rounded once.
 
@@ -43,8 +43,8 @@ def combine(
     ----------
     f, unary : str
         As in EXEC.
-    a, b, c : float32 arrays or scalars, or None
-        The operands; they broadcast.
+    operands : sequence
+        ``a b c``: float32 arrays or scalars that broadcast, None where there is no operand.
     clean : bool
         None of them holds a subnormal.
 
@@ -53,6 +53,8 @@ def combine(
     ndarray of float32
         Of the shape to which the operands broadcast. NaNs are not in canonical form.
     """
+    a, b, c = operands
+    assert a is not None
     if f == "mac":
         if b is None:
             value = fp32.flush(a) if c is None else fp32.add(a, c, clean=clean)
@@ -61,6 +63,7 @@ def combine(
         else:
             value = fp32.muladd(a, b, c, clean=clean)
     elif f == "select":
+        assert b is not None and c is not None
         value = fp32.select(c, a, b, clean=clean)
     else:
         value = _PAIRS[f](a, b, clean=clean)

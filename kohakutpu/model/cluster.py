@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from kohakutpu import costs
 from kohakutpu.config import KBLOCK, LANES, Machine
 from kohakutpu.costs import Work
-from kohakutpu.isa import Instruction
+from kohakutpu.isa import Extent, Flag, Instruction
 from kohakutpu.model.loader import Pattern
-from kohakutpu.model.operation import ADDRESS_MASK, Operation, extent_of, receivers
+from kohakutpu.model.operation import Operation, address_of, extent_of, receivers
 from kohakutpu.model.transfer import SUBTILE, Target, masked, require_word
 from kohakutpu.numerics import fp16, mx
 
@@ -35,19 +35,10 @@ class Fill(Operation):
         )  # fmt: skip
         self.own = instruction.nodes == 0
         self.nodes = () if self.own else receivers(instruction.nodes, "C", machine, None)
-        l1, mem = instruction.l1, instruction.mem
+        l1, mem = address_of(instruction.l1), address_of(instruction.mem)
         rows = extent_of(instruction.rows, pattern.g * LANES)
         k = extent_of(instruction.k, pattern.nk * KBLOCK)
-
-        def resolve(a: list[int]) -> tuple[int, int, int, int]:
-            return (
-                (a[l1.reg] + l1.imm) & ADDRESS_MASK,
-                (a[mem.reg] + mem.imm) & ADDRESS_MASK,
-                rows(a),
-                k(a),
-            )
-
-        self.resolve = resolve
+        self.resolve = lambda a: (l1(a), mem(a), rows(a), k(a))
 
     def run(self, unit: Unit, args: tuple[int, int, int, int]) -> Work:
         """See `Operation.run`."""
@@ -82,17 +73,10 @@ class Gemm(Operation):
         self.b_stride: int = instruction.b_stride
         self.work = costs.gemm(machine, self.gm, self.gn, self.nk)
         self.macs = self.gm * self.gn * self.nk * SUBTILE * KBLOCK
-        a, b, acc, flag = instruction.a, instruction.b, instruction.acc, instruction.accumulate
-
-        def resolve(r: list[int]) -> tuple[int, int, int, bool]:
-            return (
-                (r[a.reg] + a.imm) & ADDRESS_MASK,
-                (r[b.reg] + b.imm) & ADDRESS_MASK,
-                (r[acc.reg] + acc.imm) & ADDRESS_MASK,
-                flag.imm or r[flag.reg] != 0,
-            )
-
-        self.resolve = resolve
+        a, b = address_of(instruction.a), address_of(instruction.b)
+        acc = address_of(instruction.acc)
+        flag: Flag = instruction.accumulate
+        self.resolve = lambda r: (a(r), b(r), acc(r), flag.imm or r[flag.reg] != 0)
 
     def run(self, unit: Unit, args: tuple[int, int, int, bool]) -> Work:
         """See `Operation.run`."""
@@ -104,7 +88,7 @@ class Gemm(Operation):
         left = unit.l1a.read(a, self.a_stride, gm, nk)
         right = unit.l1b.read(b, self.b_stride, gn, nk)
         tile = unit.acc.read(acc, gm, gn) if accumulate else None
-        unit.acc.write(acc, gm, gn, mx.gemm(left.prepared, right.prepared, tile))
+        unit.acc.write(acc, gm, gn, mx.gemm(left, right, tile))
         unit.macs += self.macs
         return self.work
 
@@ -121,26 +105,12 @@ class Drain(Operation):
         self.tile_order: bool = instruction.order == "tile"
         self.target = Target(instruction, machine)
         self.latency = self.target.latency
-        acc, mem = instruction.acc, instruction.mem
-        rows = extent_of(instruction.rows, self.gm * LANES)
-        cols = extent_of(instruction.cols, self.gn * LANES)
-        if self.target.to_memory and self.tile_order:  # the whole tile; its extents are zero
-
-            def rows(a: list[int]) -> int:
-                return self.gm * LANES
-
-            def cols(a: list[int]) -> int:
-                return self.gn * LANES
-
-        def resolve(a: list[int]) -> tuple[int, int, int, int]:
-            return (
-                (a[acc.reg] + acc.imm) & ADDRESS_MASK,
-                (a[mem.reg] + mem.imm) & ADDRESS_MASK,
-                rows(a),
-                cols(a),
-            )
-
-        self.resolve = resolve
+        acc, mem = address_of(instruction.acc), address_of(instruction.mem)
+        rows, cols = instruction.rows, instruction.cols
+        if self.target.to_memory and self.tile_order:  # no extents: the whole tile
+            rows, cols = Extent(self.gm * LANES, 0), Extent(self.gn * LANES, 0)
+        down, across = extent_of(rows, self.gm * LANES), extent_of(cols, self.gn * LANES)
+        self.resolve = lambda a: (acc(a), mem(a), down(a), across(a))
 
     def run(self, unit: Unit, args: tuple[int, int, int, int]) -> Work:
         """See `Operation.run`."""

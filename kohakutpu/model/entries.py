@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,37 +13,16 @@ from kohakutpu.model.faults import Violation
 from kohakutpu.numerics import mx
 
 
-class Region:
-    """Rows of an operand in MX form; immutable, so receivers and memos share it.
-
-    Attributes
-    ----------
-    elements : ndarray of int8
-        ``[rows, nk, 32]``.
-    scales : ndarray of uint8
-        ``[rows, nk]``.
-    """
-
-    __slots__ = ("_prepared", "elements", "scales")
-
-    def __init__(self, elements: NDArray[np.int8], scales: NDArray[np.uint8]) -> None:
-        self.elements = elements
-        self.scales = scales
-        self._prepared: Any = None
-
-    @property
-    def prepared(self) -> Any:
-        """The region in the form that `mx.gemm` multiplies."""
-        if self._prepared is None:
-            self._prepared = mx.prepare(self.elements, self.scales)
-        return self._prepared
+class Region(mx.Operand):
+    """Rows of an operand in MX form; immutable, so receivers and memos share it."""
 
     def part(self, row: int, rows: int, block: int, nk: int) -> Region:
         """Return `rows` rows from `row` on, `nk` blocks from `block` on."""
-        kept = slice(row, row + rows), slice(block, block + nk)
-        result = Region(self.elements[kept], self.scales[kept])
-        if self._prepared is not None:
-            result._prepared = self._prepared[block : block + nk, row : row + rows]
+        down, across = slice(row, row + rows), slice(block, block + nk)
+        result = Region(self.elements[down, across], self.scales[down, across])
+        # What a matrix product wants is worked out once, for the whole.
+        result.left = self.left[across, down]
+        result.right = self.right[across, :, down]
         return result
 
 

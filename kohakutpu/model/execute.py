@@ -14,7 +14,7 @@ from kohakutpu.isa import Destination, Instruction, Source
 from kohakutpu.model import arithmetic
 from kohakutpu.model.faults import Violation
 from kohakutpu.model.held import HeldStorage
-from kohakutpu.model.operation import ADDRESS_MASK, Operation
+from kohakutpu.model.operation import Operation, address_of
 from kohakutpu.model.tables import Tables, Tabulated
 from kohakutpu.model.window import Window, disjoint, span
 from kohakutpu.numerics import fp16, fp32
@@ -65,19 +65,9 @@ class Execute(Operation):
         self.sources: tuple[Source, ...] = (instruction.a, instruction.b, instruction.c)
         self.dst: Destination = instruction.dst
         self.plans: dict[tuple[int, ...], Plan] = {}
-        bases = [*(s.base for s in self.sources), self.dst.base, instruction.red]
-        (ra, ia), (rb, ib), (rc, ic), (rd, im), (rr, ir) = [(b.reg, b.imm) for b in bases]
-
-        def resolve(a: list[int]) -> tuple[int, ...]:
-            return (
-                (a[ra] + ia) & ADDRESS_MASK,
-                (a[rb] + ib) & ADDRESS_MASK,
-                (a[rc] + ic) & ADDRESS_MASK,
-                (a[rd] + im) & ADDRESS_MASK,
-                (a[rr] + ir) & ADDRESS_MASK,
-            )
-
-        self.resolve = resolve
+        a, b, c, dst = (address_of(o.base) for o in (*self.sources, self.dst))
+        red = address_of(instruction.red)
+        self.resolve = lambda r: (a(r), b(r), c(r), dst(r), red(r))
 
     def run(self, unit: Unit, args: tuple[int, ...]) -> Work:
         """See `Operation.run`."""
@@ -103,11 +93,11 @@ class Execute(Operation):
         return plan.work
 
     def _values(self, unit: Unit, plan: Plan) -> NDArray[np.float32]:
-        a, b, c = (
+        operands = [
             _read(unit, source, self.rows) if isinstance(source, Place) else source
             for source in plan.sources
-        )
-        return self._shaped(arithmetic.combine(self.f, self.unary, a, b, c))
+        ]
+        return self._shaped(arithmetic.combine(self.f, self.unary, operands))
 
     def _values_fast(
         self, unit: Unit, tables: Tables, plan: Plan
@@ -122,8 +112,8 @@ class Execute(Operation):
             if table.codes.shape == (self.rows, self.cols):
                 return table
             return self._shaped(table.values)
-        a, b, c = (o.values if isinstance(o, Tabulated) else o for o in operands)
-        values = arithmetic.combine(self.f, self.unary, a, b, c, clean=plan.clean)
+        dense = [o.values if isinstance(o, Tabulated) else o for o in operands]
+        values = arithmetic.combine(self.f, self.unary, dense, clean=plan.clean)
         return self._shaped(values)
 
     def _shaped(self, values: NDArray[np.float32]) -> NDArray[np.float32]:

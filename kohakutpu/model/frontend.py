@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 from kohakutpu.model.faults import Violation
 from kohakutpu.model.operation import ADDRESS_MASK
@@ -28,10 +29,10 @@ def advance(unit: Unit, budget: int, now: int | None) -> str:
     queues and semaphores tell the difference. `now` is the time of the others, None if there
     is no time.
     """
-    steps = unit.steps
+    steps: tuple[tuple[Any, ...], ...] = unit.steps
     a = unit.a
     loops = unit.loops
-    queues = unit.queues
+    queues: tuple[deque[Any], ...] = unit.queues
     depth = unit.machine.queue_depth
     start = time = unit.time
     limit = time + budget

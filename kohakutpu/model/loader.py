@@ -56,8 +56,7 @@ def extent(pattern: Pattern, mem: int, rows: int, k: int) -> tuple[int, int]:
     """Return the bytes, first and past the last, that `Loader.load` looks at."""
     first = mem * QUARTER_BYTES
     if pattern.mode == "packed":
-        entries = pattern.g * pattern.nk
-        return first, first + (LANES * entries + -(-entries // 8)) * WORD_BYTES
+        return first, first + mx.region_words(pattern.g * pattern.nk) * WORD_BYTES
     if rows == 0 or k == 0:
         return first, first
     lines, elements = (k, rows) if pattern.transpose else (rows, k)
@@ -83,12 +82,6 @@ def _codes(
 
 
 def _packed(memory: Memory, g: int, nk: int, mem: int) -> Region:
-    n = g * nk
-    length = (LANES * n + -(-n // 8)) * WORD_BYTES
-    data = memory.load(mem, 1, 0, length)[0]
-    lanes = data[: n * LANES * KBLOCK].view(np.int8).reshape(g, nk, LANES, KBLOCK)
-    scales = data[n * LANES * KBLOCK :][: n * LANES].reshape(g, nk, LANES)
-    return Region(
-        lanes.transpose(0, 2, 1, 3).reshape(g * LANES, nk, KBLOCK).copy(),
-        scales.transpose(0, 2, 1).reshape(g * LANES, nk).copy(),
-    )
+    words = mx.region_words(g * nk)
+    data = memory.load(mem, 1, 0, words * WORD_BYTES).reshape(words, WORD_BYTES)
+    return Region(*mx.unpack_region(data.copy(), g, nk))

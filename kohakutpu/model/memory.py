@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from kohakutpu.config import QUARTER_BYTES, QUARTERS_PER_WORD, WORD_BYTES
 from kohakutpu.model.faults import Violation
@@ -42,7 +42,7 @@ class Memory:
 
     # ------------------------------------------------------------------ host
 
-    def write(self, address: int, data: bytes | bytearray | memoryview | ArrayLike) -> None:
+    def write(self, address: int, data: bytes | bytearray | NDArray[Any]) -> None:
         """Write bytes, or the bytes of an array in C order, at byte `address`.
 
         Raises
@@ -52,7 +52,7 @@ class Memory:
         """
         source = (
             np.frombuffer(data, np.uint8)
-            if isinstance(data, (bytes, bytearray, memoryview))
+            if isinstance(data, (bytes, bytearray))
             else np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         )
         self._host_range(address, source.size)

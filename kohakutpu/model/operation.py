@@ -104,6 +104,12 @@ def nothing(a: list[int]) -> None:
     """Resolve an instruction without operands."""
 
 
+def address_of(address: Address) -> Callable[[list[int]], int]:
+    """Return a function that resolves `address`."""
+    reg, imm = address.reg, address.imm
+    return lambda a: (a[reg] + imm) & ADDRESS_MASK
+
+
 def extent_of(extent: Extent, window: int) -> Callable[[list[int]], int]:
     """Return a function that resolves `extent`, clamped to ``0 .. window``."""
     limit, reg = extent.limit, extent.reg
@@ -114,11 +120,6 @@ def extent_of(extent: Extent, window: int) -> Callable[[list[int]], int]:
         return 0 if left < 0 else min(left, window)
 
     return resolve
-
-
-def address_of(address: Address) -> tuple[int, int]:
-    """Return register and immediate."""
-    return address.reg, address.imm
 
 
 def receivers(nodes: int, kind: str, machine: Machine, own: int | None) -> tuple[int, ...]:

@@ -87,9 +87,9 @@ class RegionEntries(Entries):
             self.written[window] = True
 
     def _settle_window(self, key: Key) -> None:
-        owners = self._owner[self._window(key)]
+        owners: NDArray[np.int32] = self._owner[self._window(key)]
         if owners.max() >= 0:
-            for owner in np.unique(owners):
+            for owner in sorted(set(owners.reshape(-1).tolist())):
                 if owner >= 0:
                     touched = self._keys[owner]
                     super().write(touched[0], touched[1], self._regions.pop(touched))

@@ -38,10 +38,12 @@ class Table:
 
     __slots__ = ("_fp16", "fp32", "number", "rounded")
 
-    def __init__(self, number: int, fp32: NDArray[np.float32]) -> None:
+    def __init__(
+        self, number: int, fp32: NDArray[np.float32], fp16: NDArray[np.uint16] | None = None
+    ) -> None:
         self.number = number
         self.fp32 = fp32
-        self._fp16: NDArray[np.uint16] | None = None
+        self._fp16 = fp16
         self.rounded: Table | None = None
 
     @property
@@ -96,8 +98,8 @@ class Tables:
 
     def __init__(self, patience: int = CODES) -> None:
         codes = np.arange(CODES, dtype=np.uint16)
-        self.identity = Table(0, fp16.to_fp32(codes))
-        self.identity._fp16 = codes  # NaNs keep their payload when nobody computes with them
+        # As FP16 it keeps the payload of NaNs, with which nobody has computed.
+        self.identity = Table(0, fp16.to_fp32(codes), codes)
         self._patience = patience
         self._count = 1
         self._tables: OrderedDict[Key, Table] = OrderedDict()
@@ -123,7 +125,7 @@ class Tables:
                     return None
                 codes = operand.codes
                 keys.append(("table", operand.table.number))
-            elif isinstance(operand, np.float32):
+            elif isinstance(operand, np.generic):
                 keys.append(("imm", int(operand.view(np.uint32))))
             else:
                 return None
@@ -140,8 +142,8 @@ class Tables:
                 if len(self._seen) > 16 * KEPT:
                     self._seen.popitem(last=False)
                 return None
-            a, b, c = (o.table.fp32 if isinstance(o, Tabulated) else o for o in operands)
-            values = arithmetic.combine(f, unary, a, b, c, clean=True)
+            inputs = [o.table.fp32 if isinstance(o, Tabulated) else o for o in operands]
+            values = arithmetic.combine(f, unary, inputs, clean=True)
             table = self._tables[key] = self._make(values)
             if len(self._tables) > KEPT:
                 self._tables.popitem(last=False)
@@ -152,11 +154,10 @@ class Tables:
     def rounded(self, table: Table) -> Table:
         """Return `table` rounded to FP16 and read back."""
         if table.rounded is None:
-            table.rounded = self._make(fp16.to_fp32(table.fp16))
-            table.rounded._fp16 = table.fp16
+            table.rounded = self._make(fp16.to_fp32(table.fp16), table.fp16)
         return table.rounded
 
-    def _make(self, values: NDArray[np.float32]) -> Table:
-        table = Table(self._count, fp32.canonical(values))
+    def _make(self, values: NDArray[np.float32], half: NDArray[np.uint16] | None = None) -> Table:
+        table = Table(self._count, fp32.canonical(values), half)
         self._count += 1
         return table

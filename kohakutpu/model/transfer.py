@@ -70,9 +70,7 @@ class Target:
                 blocks = -(-cols // KBLOCK)
                 self._entries(receiver).check(mem, self.stride, -(-rows // LANES), blocks)
 
-    def send_rows(
-        self, unit: Unit, mem: int, data: NDArray[Any], rows: int, cols: int
-    ) -> int:  # fmt: skip
+    def send_rows(self, unit: Unit, mem: int, data: NDArray[Any], rows: int, cols: int) -> int:
         """Send rows in row order and return how many words left the unit.
 
         Parameters
@@ -98,7 +96,7 @@ class Target:
             sending = masked(data, rows, cols)
             sent = len(data) * costs.words(data.shape[1], self.size)
             if self.buffer == "vector":
-                window = Window(mem, self.stride, *data.shape, self.size)
+                window = Window(mem, self.stride, len(data), data.shape[1], self.size)
                 for node in self.nodes:
                     unit.network[node].l1.put(window, sending)
             else:

@@ -150,7 +150,7 @@ class Unit:
 
     def reset(self) -> None:
         """Bring everything to the state in which a program starts."""
-        self.steps: tuple[Step, ...] = ()
+        self.steps: tuple[Step, ...] = ()  # of its program; ends with one that faults
         self.pc = 0
         self.time = 0
         self.a = [0] * ADDRESS_REGISTERS

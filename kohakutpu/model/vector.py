@@ -11,7 +11,7 @@ from kohakutpu import costs
 from kohakutpu.config import LANES, Machine
 from kohakutpu.costs import Work
 from kohakutpu.isa import Instruction
-from kohakutpu.model.operation import ADDRESS_MASK, Operation, extent_of, receivers
+from kohakutpu.model.operation import Operation, address_of, extent_of, receivers
 from kohakutpu.model.storage import DTYPES
 from kohakutpu.model.transfer import SUBTILE, Target
 from kohakutpu.model.window import Window
@@ -37,19 +37,10 @@ class VFill(Operation):
         self.size = SIZES[instruction.format]
         self.own = instruction.nodes == 0
         self.nodes = () if self.own else receivers(instruction.nodes, "V", machine, None)
-        l1, mem = instruction.l1, instruction.mem
+        l1, mem = address_of(instruction.l1), address_of(instruction.mem)
         rows = extent_of(instruction.row_extent, self.rows)
         cols = extent_of(instruction.col_extent, self.cols)
-
-        def resolve(a: list[int]) -> tuple[int, int, int, int]:
-            return (
-                (a[l1.reg] + l1.imm) & ADDRESS_MASK,
-                (a[mem.reg] + mem.imm) & ADDRESS_MASK,
-                rows(a),
-                cols(a),
-            )
-
-        self.resolve = resolve
+        self.resolve = lambda a: (l1(a), mem(a), rows(a), cols(a))
 
     def run(self, unit: Unit, args: tuple[int, int, int, int]) -> Work:
         """See `Operation.run`."""
@@ -90,19 +81,10 @@ class VDrain(Operation):
         self.tile_order: bool = instruction.order == "tile"
         self.target = Target(instruction, machine)
         self.latency = self.target.latency
-        l1, mem = instruction.l1, instruction.mem
+        l1, mem = address_of(instruction.l1), address_of(instruction.mem)
         rows = extent_of(instruction.row_extent, self.rows)
         cols = extent_of(instruction.col_extent, self.cols)
-
-        def resolve(a: list[int]) -> tuple[int, int, int, int]:
-            return (
-                (a[l1.reg] + l1.imm) & ADDRESS_MASK,
-                (a[mem.reg] + mem.imm) & ADDRESS_MASK,
-                rows(a),
-                cols(a),
-            )
-
-        self.resolve = resolve
+        self.resolve = lambda a: (l1(a), mem(a), rows(a), cols(a))
 
     def run(self, unit: Unit, args: tuple[int, int, int, int]) -> Work:
         """See `Operation.run`."""

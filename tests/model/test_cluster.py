@@ -30,11 +30,11 @@ def sequential(*instructions: Instruction) -> list[Instruction]:
     return chain(C, instructions)
 
 
-def fill(buffer: str, mem: int, stride: int, g: int, nk: int, **changes: Any) -> Instruction:
+def fill(buffer: str, where: int, stride: int, g: int, nk: int, **changes: Any) -> Instruction:
     operands: dict[str, Any] = {
         "l1": at(0), "l1_stride": nk, "rows": full(4 * g), "k": full(32 * nk), "mode": "fp16",
     }  # fmt: skip
-    operands |= {"buffer": buffer, "mem": at(mem // 8), "stride": stride, "g": g, "nk": nk}
+    operands |= {"buffer": buffer, "mem": at(where // 8), "stride": stride, "g": g, "nk": nk}
     return isa.FILL(**(operands | changes))
 
 
@@ -44,9 +44,9 @@ def gemm(gm: int, gn: int, nk: int, accumulate: Flag = OFF, **changes: Any) -> I
     return isa.GEMM(**(operands | {"accumulate": accumulate} | changes))
 
 
-def drain(gm: int, gn: int, mem: int = OUT, **changes: Any) -> Instruction:
+def drain(gm: int, gn: int, where: int = OUT, **changes: Any) -> Instruction:
     operands: dict[str, Any] = {"acc": at(0), "gm": gm, "gn": gn, "to": "memory"}
-    operands |= {"mem": at(mem // 8), "stride": row_words(4 * gn, 4), "rows": full(4 * gm)}
+    operands |= {"mem": at(where // 8), "stride": row_words(4 * gn, 4), "rows": full(4 * gm)}
     operands |= {"cols": full(4 * gn), "format": "fp32", "order": "row"}
     return isa.DRAIN(**(operands | changes))
 

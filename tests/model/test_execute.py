@@ -52,9 +52,9 @@ def each(function: Any, codes: Any, dtype: Any) -> Any:
     return np.array([function(int(code)) for code in codes.flat], dtype).reshape(codes.shape)
 
 
-def vfill(mem: int, l1: int, rows: int, cols: int, **changes: Any) -> Instruction:
+def vfill(where: int, base: int, rows: int, cols: int, **changes: Any) -> Instruction:
     operands: dict[str, Any] = {
-        "mem": at(mem // 8), "l1": at(l1), "rows": rows, "cols": cols, "row_extent": full(rows),
+        "mem": at(where // 8), "l1": at(base), "rows": rows, "cols": cols, "row_extent": full(rows),
         "col_extent": full(cols), "format": "fp16",
     }  # fmt: skip
     size = 4 if changes.get("format") == "fp32" else 2
@@ -62,9 +62,9 @@ def vfill(mem: int, l1: int, rows: int, cols: int, **changes: Any) -> Instructio
     return isa.VFILL(**(operands | changes))
 
 
-def vdrain(l1: int, mem: int, rows: int, cols: int, **changes: Any) -> Instruction:
+def vdrain(base: int, where: int, rows: int, cols: int, **changes: Any) -> Instruction:
     operands: dict[str, Any] = {
-        "mem": at(mem // 8), "l1": at(l1), "rows": rows, "cols": cols, "row_extent": full(rows),
+        "mem": at(where // 8), "l1": at(base), "rows": rows, "cols": cols, "row_extent": full(rows),
         "col_extent": full(cols), "format": "fp16", "order": "row", "to": "memory",
     }  # fmt: skip
     size = 4 if changes.get("format") == "fp32" else 2

@@ -1,0 +1,225 @@
+"""The shortcuts change no bit: random programs on the fast machine and on the plain one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohakutpu import isa
+from kohakutpu.config import preset
+from kohakutpu.isa import Address, Destination, Extent, Flag, Instruction, Source, Wait
+from kohakutpu.model import Fault, GoldenMachine, Report
+from kohakutpu.model.memo import MemoLoader
+from kohakutpu.model.tables import Tables
+from tests.model.support import DATA, at, full, run
+
+pytestmark = pytest.mark.golden
+TINY = preset("tiny")
+C, V = 0, 1
+WORDS = 1 << 14  # 512 KiB
+AREA = 32 * WORDS - DATA
+QUARTERS = AREA // 8
+
+ON = Flag(True, 0)
+small = st.integers(1, 3)
+
+
+def one_by_one(node: int, instructions: list[Instruction]) -> list[Instruction]:
+    """Let the front end wait for each engine instruction before it goes on."""
+    result: list[Instruction] = []
+    for instruction in instructions:
+        result.append(instruction)
+        if instruction.engine is not None:
+            result[-1] = instruction.replace(posts=(isa.Post(node, 31),))
+            result.append(isa.SETA(15, 0, waits=(Wait(31),)))
+    return [*result, isa.HALT()]
+
+
+# Few places and shapes, so that windows meet in every way there is.
+words = st.sampled_from([0, 1, 2, 4, 8, 9, 16])
+quarters = st.builds(lambda n: DATA // 8 + n, st.one_of(st.integers(0, 64), st.integers(0, 999)))
+aligned = quarters.map(lambda q: q // 4 * 4)
+extents = st.integers(0, 40)
+
+
+@st.composite
+def window(draw: Any) -> tuple[int, int, int]:
+    """Rows, columns and L1 stride; the stride may be too small for rows not to overlap."""
+    cols = draw(st.sampled_from([1, 4, 5, 16, 17, 32]))
+    return draw(st.sampled_from([1, 2, 4])), cols, draw(st.sampled_from([0, 1, 2, 4]))
+
+
+@st.composite
+def vfill(draw: Any) -> Instruction:
+    rows, cols, stride = draw(window())
+    return isa.VFILL(
+        mem=at(draw(quarters)), stride=draw(st.integers(0, 4)), l1=at(draw(words)),
+        l1_stride=stride, rows=rows, row_extent=full(draw(extents)), cols=cols,
+        col_extent=full(draw(extents)), format=draw(st.sampled_from(["fp16", "fp16", "fp32"])),
+    )  # fmt: skip
+
+
+@st.composite
+def vdrain(draw: Any, receiver: int | None = None) -> Instruction:
+    rows, cols, stride = draw(window())
+    order = draw(st.sampled_from(["row", "row", "tile"])) if rows % 4 == cols % 4 == 0 else "row"
+    where = {"to": "memory", "mem": at(draw(quarters)), "stride": draw(st.integers(0, 4))}
+    form = draw(st.sampled_from(["fp16", "fp16", "fp32"]))
+    target = draw(st.sampled_from(["memory", "memory", "vector", "l1a"]))
+    if target != "memory":
+        buffer = {"vector": V, "l1a": C}
+        where = {"to": "node", "mem": at(draw(words)), "stride": draw(st.integers(0, 4))}
+        where |= {"nodes": 1 << buffer[target], "buffer": target}
+        if target == "l1a":
+            form = "fp16"
+    return isa.VDRAIN(
+        l1=at(draw(words)), l1_stride=stride, rows=rows, row_extent=full(draw(extents)), cols=cols,
+        col_extent=full(draw(extents)), format=form, order=order, **where,
+    )  # fmt: skip
+
+
+@st.composite
+def execute(draw: Any) -> Instruction:
+    rows, cols, stride = draw(window())
+
+    def source(optional: bool) -> Source:
+        kinds = ["l1h"] * 4 + ["reg"] * 3 + ["imm", "row", "l1f"] + ["none"] * 2 * optional
+        kind = draw(st.sampled_from(kinds))
+        base = at(draw(words))
+        step = draw(st.sampled_from([stride, stride, 0]))
+        return {
+            "none": Source.none(),
+            "imm": Source.imm(draw(st.sampled_from([0.0, 1.0, -1.4375, 3.0]))),
+            "row": Source.row(base),
+            "reg": Source.reg(base, step),
+            "l1h": Source.l1h(base, step),
+            "l1f": Source.l1f(base, step),
+        }[kind]
+
+    f = draw(st.sampled_from(["mac", "mac", "mac", "max", "le", "select"]))
+    a, b = source(False), source(f == "mac")
+    c = source(f == "mac") if f in ("mac", "select") else Source.none()
+    if sum(s.kind in ("l1h", "l1f") for s in (a, b, c)) > 2:
+        c = Source.imm(1)
+    target = at(draw(words))
+    dst = draw(st.sampled_from([
+        Destination.l1h(target, stride), Destination.l1h(a.base, a.stride),
+        Destination.reg(target, stride), Destination.reg(target, -(-cols // 4)),
+        Destination.l1f(target, stride), Destination.none(),
+    ]))  # fmt: skip
+    reduce = draw(st.sampled_from(["none", "none", "none", "sum", "max"]))
+    return isa.EXEC(
+        rows=rows, cols=cols, f=f, a=a, b=b, c=c, dst=dst, reduce=reduce,
+        unary=draw(st.sampled_from(["none", "none", "exp2", "recip", "abs"])),
+        red=at(draw(words)) if reduce != "none" else at(0),
+    )  # fmt: skip
+
+
+@st.composite
+def fill(draw: Any) -> Instruction:
+    nk = draw(small)
+    mode = draw(st.sampled_from(["fp16", "fp16", "residual", "packed"]))
+    rest: dict[str, Any] = {"rows": full(0), "k": full(0), "stride": 0}
+    if mode != "packed":
+        rest = {"rows": full(draw(extents)), "k": full(draw(st.integers(0, 99)))}
+        rest |= {"stride": draw(st.integers(0, 6)), "transpose": draw(st.booleans())}
+    return isa.FILL(
+        buffer=draw(st.sampled_from("AB")), l1=at(draw(words)), mode=mode, g=draw(small), nk=nk,
+        l1_stride=draw(st.sampled_from([nk, nk, nk, 1, 4])), mem=at(draw(aligned)), **rest,
+    )  # fmt: skip
+
+
+@st.composite
+def gemm(draw: Any) -> Instruction:
+    nk = draw(small)
+    strides = st.sampled_from([nk, nk, 1, 4])
+    return isa.GEMM(
+        a=at(draw(words)), b=at(draw(words)), acc=at(draw(words)), gm=draw(small), gn=draw(small),
+        nk=nk, a_stride=draw(strides), b_stride=draw(strides), accumulate=Flag(draw(st.booleans()), 0),
+    )  # fmt: skip
+
+
+@st.composite
+def drain(draw: Any) -> Instruction:
+    gm, gn = draw(small), draw(small)
+    target = draw(st.sampled_from(["memory", "memory", "l1a", "l1b"]))
+    form, order = draw(st.sampled_from(["fp16", "fp32"])), draw(st.sampled_from(["row", "tile"]))
+    rest: dict[str, Any] = {"to": "memory", "stride": draw(st.integers(0, 6))}
+    rows, cols = full(draw(extents)), full(draw(extents))
+    mem = at(draw(quarters))
+    if target != "memory":
+        form, order, mem = "fp16", "row", at(draw(words))
+        rest |= {"to": "node", "nodes": 1 << C, "buffer": target}
+        rest |= {"residual": draw(st.booleans())}
+    elif order == "tile":
+        rows, cols, mem = full(0), full(0), at(draw(aligned))
+    return isa.DRAIN(
+        acc=at(draw(words)), gm=gm, gn=gn, mem=mem, rows=rows, cols=cols, format=form, order=order,
+        **rest,
+    )  # fmt: skip
+
+
+def look(node: int) -> list[Instruction]:
+    """Instructions that show everything the unit holds, in memory."""
+    if node == V:
+        dump = isa.VDRAIN(
+            l1=at(0), l1_stride=8, rows=8, row_extent=full(8), cols=128, col_extent=full(128),
+            format="fp16", order="row", to="memory", mem=at((DATA + AREA // 2) // 8), stride=8,
+        )  # fmt: skip
+        registers = isa.EXEC(
+            rows=1, cols=512, f="mac", a=Source.reg(at(0), 0), dst=Destination.l1f(at(200), 0)
+        )
+        return [dump, registers, dump.replace(l1=at(200), mem=Address(0, (DATA + AREA * 3 // 4) // 8))]
+    dump = isa.DRAIN(
+        acc=at(0), gm=8, gn=8, to="memory", mem=at((DATA + AREA // 2) // 8), stride=4,
+        rows=full(32), cols=full(32), format="fp32", order="row",
+    )  # fmt: skip
+    sweep = isa.GEMM(
+        a=at(0), b=at(0), acc=at(0), gm=8, gn=8, nk=4, a_stride=4, b_stride=4,
+        accumulate=Flag(False, 0),
+    )  # fmt: skip
+    return [dump, sweep, dump.replace(mem=at((DATA + AREA * 3 // 4) // 8))]
+
+
+def outcome(golden: GoldenMachine, node: int, program: list[Instruction], fill: Any) -> Any:
+    """What two machines must agree on: memory, and the report or the fault."""
+    golden.memory.write(DATA, fill)
+    result: Report | tuple[Any, ...]
+    try:
+        result = run(golden, {node: program})
+    except Fault as fault:
+        result = (fault.pc, fault.cause, fault.numbers, fault.message)
+    return result, golden.memory.read(DATA, AREA)
+
+
+def same(node: int, instructions: list[Instruction], seed: int, poison: bool) -> None:
+    numbers = np.random.default_rng(seed)
+    bits = numbers.integers(0, 1 << 16, AREA // 2, dtype=np.uint16)
+    # Mostly numbers of a middling size, as FP16, with everything else in between.
+    bits[:: 1 + seed % 3] = numbers.normal(size=len(bits[:: 1 + seed % 3])).astype("<f2").view("<u2")
+    program = one_by_one(node, [*instructions, *look(node)])
+    fast = GoldenMachine(TINY, memory_words=WORDS, poison=poison)
+    fast.tables = Tables(patience=0)
+    plain = GoldenMachine(TINY, memory_words=WORDS, poison=poison, fast=False)
+    for _ in range(2):  # the second time with warm memos
+        one, other = (outcome(golden, node, program, bits) for golden in (fast, plain))
+        assert one[0] == other[0]
+        np.testing.assert_array_equal(one[1], other[1])
+
+
+vector_programs = st.lists(st.one_of(vfill(), vdrain(), execute(), execute()), max_size=12)
+cluster_programs = st.lists(st.one_of(fill(), fill(), gemm(), drain()), max_size=12)
+
+
+@settings(max_examples=150)
+@given(vector_programs, st.integers(0, 50), st.booleans())
+def test_vector_programs(program: list[Instruction], seed: int, poison: bool) -> None:
+    same(V, program, seed, poison)
+
+
+@settings(max_examples=150)
+@given(cluster_programs, st.integers(0, 50), st.booleans())
+def test_cluster_programs(program: list[Instruction], seed: int, poison: bool) -> None:
+    same(C, program, seed, poison)
