@@ -88,8 +88,9 @@ def pack(
         32 bits.
     """
     code = (Cat(kept[:23], exponent[:8]) + increment)[:31]
+    code = Mux(exponent >= 255, INFINITY, code)[:31]
     code = Mux(zero, 0, code)[:31]
-    overflow = exponent >= 255
-    code = Mux(overflow if infinite is None else overflow | infinite, INFINITY, code)[:31]
+    if infinite is not None:
+        code = Mux(infinite, INFINITY, code)[:31]
     result = Cat(code, sign)
     return result if nan is None else Mux(nan, Const(NAN, 32), result)

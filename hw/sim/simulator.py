@@ -134,8 +134,8 @@ class Simulator:
             lengths = [len(array) for name, array in arrays.items() if name not in scalars]
             count = max(lengths, default=0)
         driven = []
-        for name, array in arrays.items():
-            port = known[name]
+        for name, port in known.items():
+            array = arrays[name]
             values = port.empty(count)
             length = count if name in scalars else len(array)
             if length > count or (name not in scalars and array.shape[1:] != values.shape[1:]):

@@ -59,7 +59,7 @@ def test_values_pass_through() -> None:
     rng = np.random.default_rng(1)
     wide = rng.integers(0, 1 << 32, (50, 8), np.uint32)
     left = rng.integers(0, 1 << 33, 50, np.uint64)
-    out = Simulator(Accumulator()).cycles(wide=wide, pair__left=left, bit=1)
+    out = Simulator(Accumulator()).cycles(bit=1, wide=wide, pair__left=left)
     assert out.keys() == {"pair__right", "sum", "turned"}
     assert (out["turned"] == np.roll(wide, 1, axis=1)).all()
     assert (out["pair__right"] == left ^ ((1 << 33) - 1)).all()

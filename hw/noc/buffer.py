@@ -1,0 +1,50 @@
+"""A buffer of two between two streams."""
+
+from amaranth.hdl import Module, Shape, ShapeLike, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+
+class ElasticBuffer(wiring.Component):
+    """One element a cycle, one cycle later, with a register on every path in both directions.
+
+    Parameters
+    ----------
+    shape : amaranth.hdl.ShapeLike
+        Of the payload.
+
+    Members
+    -------
+    i : In(stream)
+        Taken while the second place is free.
+    o : Out(stream)
+        The oldest element.
+    """
+
+    def __init__(self, shape: ShapeLike) -> None:
+        self._shape = shape
+        signature = stream.Signature(shape)
+        super().__init__({"i": In(signature), "o": Out(signature)})
+
+    def elaborate(self, platform: object) -> Module:
+        """Fill the spare place only while the first one waits."""
+        m = Module()
+        # Plain bits: a structure would get debugging wires for all its fields, here in thousands.
+        width = Shape.cast(self._shape).width
+        head, spare = Signal(width, reset_less=True), Signal(width, reset_less=True)
+        incoming = Value.cast(self.i.payload)
+        head_valid, spare_valid = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(~spare_valid),
+            self.o.valid.eq(head_valid),
+            Value.cast(self.o.payload).eq(head),
+        ]
+        with m.If(self.o.ready | ~head_valid):
+            with m.If(spare_valid):
+                m.d.sync += head.eq(spare)
+            with m.Else():
+                m.d.sync += head.eq(incoming)
+            m.d.sync += [head_valid.eq(spare_valid | self.i.valid), spare_valid.eq(0)]
+        with m.Elif(self.i.valid & ~spare_valid):
+            m.d.sync += [spare.eq(incoming), spare_valid.eq(1)]
+        return m

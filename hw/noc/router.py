@@ -1,0 +1,135 @@
+"""A router for packets of one flit, with multicast.
+
+**Rules.** XY order: along the row first, then along the column. A flit is for a set of nodes. Each
+output has a constant set of nodes that lie behind it; a copy leaves by every output whose set meets
+the flit's, for the intersection alone. The sets of the outputs are disjoint, so each node of a
+flit's set gets exactly one copy. Copies of one flit may leave in different cycles; the flit leaves
+its input when all of them have. The next flit of that input waits until then, so what one node
+sends to another arrives in order. Each output serves its inputs round robin. One flit a cycle a
+link, one cycle a hop while nobody else wants the output.
+
+**No deadlock.** Give every link a number so that each step of an XY path goes to a larger one: the
+links that go east by column, those that go west by reversed column, then those that go south by
+row and north by reversed row, last the links out of the mesh. A flit waits only for places behind
+outputs it still has to leave by, all of larger number than the link it arrived by: multicast does
+not change that, because each copy follows an XY path. It holds nothing but its own place: packets
+are one flit, so a copy that has left is a packet of its own, and no output is ever reserved for a
+flit that also waits for another one. Suppose that nothing moves any more, and look at the waiting
+flit on the link of the largest number. All that it waits for is free or leaves the mesh, arbitration
+gives it its turn, and it moves: a contradiction as long as nodes take what reaches them. Nodes do:
+
+* a memory port has room for every READ that its requesters have credits for (`READ_CREDITS`), and
+  for every acknowledgement they may wait for (`ACKED_WRITES`); it asks memory only for what it can
+  buffer, so it takes WRITEs at the pace of memory whether or not it can send;
+* a unit lands DATA, POST, ACK, CREDIT and KICK without having to send first; acknowledgements
+  that it owes are bits it can always set.
+
+So *taking a flit never depends on sending one*, at any node; the mesh needs no virtual channels.
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.noc.arbiter import RoundRobin
+from hw.noc.buffer import ElasticBuffer
+from hw.noc.flit import Flit
+from hw.noc.routes import Direction
+from kohakutpu.config import MAX_NODES
+
+WIDTH = Shape.cast(Flit).width
+
+
+class Router(wiring.Component):
+    """One router. Inputs are registered (two places each), the local output is too.
+
+    Parameters
+    ----------
+    behind : mapping of Direction to int
+        The ports there are, and the set of nodes behind each; `routes.behind` makes it.
+
+    Members
+    -------
+    i_north, i_east, i_south, i_west, i_local : In(stream of Flit)
+        From the neighbours and from the node; only those in `behind`.
+    o_north, o_east, o_south, o_west, o_local : Out(stream of Flit)
+        To them.
+
+    Raises
+    ------
+    ValueError
+        If a node lies behind two ports.
+    """
+
+    def __init__(self, behind: Mapping[Direction, int]) -> None:
+        seen = 0
+        for direction, nodes in behind.items():
+            if seen & nodes:
+                raise ValueError(f"nodes {seen & nodes:#x} lie behind {direction.value} and others")
+            seen |= nodes
+        self.behind = dict(behind)
+        signature = stream.Signature(Flit)
+        super().__init__(
+            {f"i_{port.value}": In(signature) for port in behind}
+            | {f"o_{port.value}": Out(signature) for port in behind}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Offer the head of each input to its outputs, remember who has taken a copy."""
+        m = Module()
+        ports = list(self.behind)
+        heads, takes = {}, {}
+        wants = {port: {} for port in ports}  # by input, then output
+        for port in ports:
+            m.submodules[f"input_{port.value}"] = buffer = ElasticBuffer(WIDTH)
+            join(m, getattr(self, f"i_{port.value}"), buffer.i)
+            heads[port] = head = Flit(buffer.o.payload)
+            outputs = [out for out in ports if port in out.sources and self.behind[out]]
+            needed = Signal(len(outputs), name=f"needed_{port.value}")
+            taken = Signal(len(outputs), name=f"taken_{port.value}")
+            takes[port] = {out: Signal(name=f"take_{port.value}_{out.value}") for out in outputs}
+            done = taken | Cat(*takes[port].values())
+            meets = [(head.dest & self.behind[out]).any() for out in outputs]
+            m.d.comb += [needed.eq(Cat(*meets)), buffer.o.ready.eq((needed & ~done) == 0)]
+            with m.If(buffer.o.valid):
+                m.d.sync += taken.eq(Mux(buffer.o.ready, 0, done))
+            for index, out in enumerate(outputs):
+                wants[port][out] = buffer.o.valid & needed[index] & ~taken[index]
+        for out in ports:
+            inputs = [port for port in ports if out in wants[port]]
+            if not inputs:
+                continue
+            o = getattr(self, f"o_{out.value}")
+            if out is Direction.LOCAL:
+                m.submodules.output = buffer = ElasticBuffer(WIDTH)
+                join(m, buffer.o, o)
+                o = buffer.i
+            m.submodules[f"arbiter_{out.value}"] = arbiter = RoundRobin(len(inputs))
+            flits = [
+                Mux(arbiter.grant[index], heads[port].as_value(), 0)
+                for index, port in enumerate(inputs)
+            ]
+            flit = Flit(reduce(or_, flits))
+            rest = flit.as_value()[MAX_NODES:]
+            m.d.comb += [
+                arbiter.requests.eq(Cat(wants[port][out] for port in inputs)),
+                o.valid.eq(arbiter.requests.any()),
+                Value.cast(o.payload).eq(Cat(flit.dest & self.behind[out], rest)),
+                arbiter.taken.eq(o.valid & o.ready),
+            ]
+            for index, port in enumerate(inputs):
+                m.d.comb += takes[port][out].eq(arbiter.grant[index] & o.ready)
+        return m
+
+
+def join(m: Module, source: stream.Interface, sink: stream.Interface) -> None:
+    """Connect streams of the same bits, whatever their shapes."""
+    m.d.comb += [
+        Value.cast(sink.payload).eq(Value.cast(source.payload)),
+        sink.valid.eq(source.valid),
+        source.ready.eq(sink.ready),
+    ]
