@@ -19,7 +19,7 @@ class Loop:
 
     name: str
     count: int
-    body: list[Loop | Emit | Advance] = field(default_factory=list)
+    body: list[Loop | Emit | Advance] = field(default_factory=list["Loop | Emit | Advance"])
 
 
 @dataclass(eq=False, slots=True)
@@ -109,4 +109,4 @@ class UnitTree:
 
     node: int
     kind: str
-    body: list[Loop | Emit | Advance] = field(default_factory=list)
+    body: list[Loop | Emit | Advance] = field(default_factory=list["Loop | Emit | Advance"])

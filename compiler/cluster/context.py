@@ -1,0 +1,148 @@
+"""What the lowering of a contraction stage on one cluster works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.cluster.residency import Axis, Residency, Side
+from compiler.passes.scope import Scope
+from compiler.passes.stage import statements
+from compiler.program import Advance, Emit, Loop, Ring
+from compiler.vector.context import Allocator, Operand, Placement, TileWindow
+from kohakuaccel.ir.nodes import Buffer, Statement, Store
+from kohakuaccel.source import Location
+from kohakutpu import isa
+from kohakutpu.config import Machine
+from kohakutpu.lang.ir import Accumulate, Tile
+from kohakutpu.lang.windows import tiles_of
+
+Item = Loop | Emit | Advance
+Pairs = tuple[tuple[int, int], ...]
+
+FILL, GEMM, DRAIN = range(3)  # queues
+
+
+@dataclass(eq=False, slots=True)
+class ClusterContext:
+    """What the lowering depends on.
+
+    Parameters
+    ----------
+    machine : Machine
+        The configuration.
+    node, mate : int
+        The cluster, and the vector core that takes its tiles.
+    scope : Scope
+        Numbers, and the indices around an instance.
+    axes : sequence of Axis
+        The loops around an instance, outermost first: batch, then grid.
+    operands : mapping
+        Every buffer the stage touches.
+    windows : mapping
+        Where tiles that the vector core computes with land in its L1.
+    semaphores : Allocator
+        What is left of the cluster's.
+    """
+
+    machine: Machine
+    node: int
+    mate: int
+    scope: Scope
+    axes: Sequence[Axis]
+    operands: Mapping[Buffer, Operand]
+    windows: Mapping[Tile, TileWindow]
+    semaphores: Allocator
+
+
+@dataclass(eq=False, slots=True)
+class ClusterLowering:
+    """The cluster's program for a stage and what it occupies."""
+
+    body: list[Item]
+    residency: Residency
+    placements: list[Placement]
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """A window's two semaphores: the reader waits for ``full``, the writer for ``empty``."""
+
+    full: int
+    empty: int
+
+
+@dataclass(eq=False, slots=True)
+class TileState:
+    """An accumulator tile while its body is lowered."""
+
+    tile: Tile
+    gm: int
+    gn: int
+    nk: int
+    ring: Ring
+    sync: Handshake
+    window: TileWindow | None
+    started: bool = False  # whether something has been added
+    depth: int = 0  # loops of the instance that were open at its birth
+
+
+@dataclass(eq=False, slots=True)
+class Gemm:
+    """A contraction to emit, with the terms of its operands that it multiplies."""
+
+    statement: Accumulate
+    modes: tuple[str, str]
+
+    def mode(self, side: Side) -> str:
+        """Return which term of an operand is meant."""
+        return self.modes[0 if side == "A" else 1]
+
+
+Step = Gemm | list[Item] | None
+"""What a body becomes on the way: contractions, items, and ``None`` where a loop used the rings."""
+
+
+def sync(queue: int, waits: Pairs = (), posts: Pairs = ()) -> Emit:
+    """Return a ``SYNC``."""
+    return Emit(isa.SYNC, {"engine": queue}, waits, posts)
+
+
+def emit(
+    record: isa.Record,
+    operands: dict[str, Any],
+    loc: Location,
+    waits: Sequence[tuple[int, int]] = (),
+    posts: Sequence[tuple[int, int]] = (),
+) -> Emit:
+    """Return an instruction that comes from the line at ``loc``."""
+    return Emit(record, operands, tuple(waits), tuple(posts), loc, loc.text.strip())
+
+
+def feeds(statement: Statement, tile: Tile) -> bool:
+    """Tell whether a statement adds to ``tile``."""
+    return any(isinstance(s, Accumulate) and s.tile is tile for s in statements([statement]))
+
+
+def reads(statement: Statement, tile: Tile) -> bool:
+    """Tell whether a statement reads ``tile``."""
+    return any(isinstance(s, Store) and tile in tiles_of(s.value) for s in statements([statement]))
+
+
+def reads_as_value(statement: Statement, tile: Tile) -> bool:
+    """Tell whether a statement computes with ``tile`` rather than just storing it."""
+    return any(
+        isinstance(s, Store) and s.value.op != "tile" and tile in tiles_of(s.value)
+        for s in statements([statement])
+    )
+
+
+def first(body: Sequence[Statement], tile: Tile, does: Callable[[Statement, Tile], bool]) -> int:
+    """Return the index of the first statement that does something to ``tile``, -1 if none."""
+    return next((index for index, s in enumerate(body) if does(s, tile)), -1)
+
+
+def last(body: Sequence[Statement], tile: Tile, does: Callable[[Statement, Tile], bool]) -> int:
+    """Return the index of the last statement that does something to ``tile``, -1 if none."""
+    return max((index for index, s in enumerate(body) if does(s, tile)), default=-1)

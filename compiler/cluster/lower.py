@@ -1,0 +1,313 @@
+"""Lower the cluster's half of a contraction stage: fills, sweeps, drains and what orders them.
+
+Three engines run at once. ``FILL`` loads rings and panels (see :mod:`compiler.cluster.residency`),
+``GEMM`` sweeps K into a tile, ``DRAIN`` takes the finished tile away while the next one is swept.
+Every window has a *full* and an *empty* semaphore; credits for the empty places are posted in the
+queue of the engine that will wait for them, and are taken back there at the end of the stage.
+
+The number of blocks a ``GEMM`` runs over never exceeds K: the last chunk is peeled off its loop
+where it is shorter, so that a tile's bits do not depend on ``nk``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from compiler.cluster.context import (
+    DRAIN,
+    GEMM,
+    ClusterContext,
+    ClusterLowering,
+    Gemm,
+    Item,
+    Step,
+    TileState,
+    emit,
+    feeds,
+    first,
+    last,
+    reads,
+    reads_as_value,
+    sync,
+)
+from compiler.cluster.residency import (
+    MODES,
+    SIDES,
+    Panel,
+    Rows,
+    Side,
+    blocks_of,
+    panel_strides,
+    rows_of,
+    side_view,
+)
+from compiler.cluster.transfers import Position, fill, fill_panel, hand_over, store
+from compiler.cluster.windows import Windows
+from compiler.passes.scope import Scope
+from compiler.passes.stage import statements
+from compiler.program import Advance, Affine, Emit, Loop, Nonzero
+from compiler.vector.context import IndexValue
+from kohakuaccel.errors import InternalError
+from kohakuaccel.ir.nodes import Repeat, Statement, Store
+from kohakutpu import isa
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
+
+LEAD = MODES["default"][0]
+
+
+def lower_cluster(body: Sequence[Statement], context: ClusterContext) -> ClusterLowering:
+    """Return the whole stage on one cluster, loops over the instances included.
+
+    Raises
+    ------
+    CapacityError
+        If a tile does not fit the accumulator or an operand its L1.
+    """
+    lowering = _Lowering(context, Windows(body, context))
+    items = lowering.around(lowering.body(body, context.scope))
+    windows = lowering.windows
+    body_items = [*windows.prologue, *items, *windows.epilogue]
+    return ClusterLowering(body_items, windows.residency, windows.placements)
+
+
+class _Lowering:
+    def __init__(self, context: ClusterContext, windows: Windows) -> None:
+        self.context = context
+        self.windows = windows
+        self.tiles = windows.tiles
+        self.open: list[Loop] = []  # inside of the instance
+
+    # Loops around the instances, with the panels that are filled between them.
+
+    def around(self, inner: list[Item]) -> list[Item]:
+        """Wrap one instance in the loops over all of them."""
+        items: list[Item] = inner
+        axes = self.context.axes
+        for level in range(len(axes), -1, -1):
+            for panel, handshake in self.windows.panels.items():
+                if panel.level == level:
+                    items = [
+                        *fill_panel(self.context, panel, handshake),
+                        sync(GEMM, waits=((handshake.full, 1),)),
+                        *items,
+                        self._post(GEMM, handshake.empty),
+                        Advance(panel.ring),
+                    ]
+            if level:
+                loop = axes[level - 1].value.loop
+                if loop is not None:
+                    loop.body = items
+                    items = [loop]
+        return items
+
+    # Statements of one instance.
+
+    def body(self, body: Sequence[Statement], scope: Scope) -> list[Item]:
+        """Lower a body and everything about the tiles that are born in it."""
+        born = [self.tiles[s.tile] for s in body if isinstance(s, TileDecl)]
+        steps: list[Step] = []
+        for index, statement in enumerate(body):
+            for state in born:
+                if first(body, state.tile, reads) == index:
+                    steps.append([sync(DRAIN, waits=((state.sync.full, 1),))])
+                if first(body, state.tile, reads_as_value) == index:
+                    steps.append(hand_over(self.context, state, statement.loc))
+            if isinstance(statement, TileDecl):
+                steps.append([self._bear(self.tiles[statement.tile])])
+            elif isinstance(statement, Accumulate):
+                steps.append(Gemm(statement, LEAD))
+            elif isinstance(statement, Repeat):
+                lower = partial(self.body, statement.body)
+                steps += [None, self._repeat(statement, scope, lower)]
+            elif isinstance(statement, Store) and statement.value.op == "tile":
+                state = self.tiles[statement.value.tile]
+                steps.append([store(self.context, scope, state, statement)])
+            for state in born:
+                if last(body, state.tile, feeds) == index:
+                    steps += self._finish(state, body[: index + 1], scope)
+                if last(body, state.tile, reads) == index:
+                    steps.append([self._post(DRAIN, state.sync.empty)])
+        return self._join(steps, scope) + [Advance(state.ring) for state in born]
+
+    def _bear(self, state: TileState) -> Item:
+        state.started, state.depth = False, len(self.open)
+        return sync(GEMM, waits=((state.sync.empty, 1),))
+
+    def _finish(self, state: TileState, body: Sequence[Statement], scope: Scope) -> list[Step]:
+        """Make the further sweeps that precision asks for, then declare the tile full."""
+        steps: list[Step] = []
+        for modes in MODES[state.tile.precision][1:]:
+            steps += self._sweep(body, scope, state.tile, modes)
+        return [*steps, [self._post(GEMM, state.sync.full)]]
+
+    def _sweep(
+        self, body: Sequence[Statement], scope: Scope, tile: Tile, modes: tuple[str, str]
+    ) -> list[Step]:
+        """Repeat what feeds ``tile``, and nothing else, with other terms of its operands."""
+        steps: list[Step] = []
+        for statement in body:
+            if isinstance(statement, Accumulate) and statement.tile is tile:
+                steps.append(Gemm(statement, modes))
+            elif isinstance(statement, Repeat) and feeds(statement, tile):
+                lower = partial(self._swept, statement.body, tile=tile, modes=modes)
+                steps += [None, self._repeat(statement, scope, lower)]
+        return steps
+
+    def _swept(
+        self, body: Sequence[Statement], scope: Scope, tile: Tile, modes: tuple[str, str]
+    ) -> list[Item]:
+        return self._join(self._sweep(body, scope, tile, modes), scope)
+
+    # Loops.
+
+    def _repeat(
+        self, repeat: Repeat, scope: Scope, lower: Callable[[Scope], list[Item]]
+    ) -> list[Item]:
+        symbol = repeat.index.symbol
+        count = repeat.index.count.evaluate(scope.env)
+        result: list[Item] = []
+        inner_bounds = [s.index.count for s in statements(repeat.body) if isinstance(s, Repeat)]
+        if any(symbol in bound.symbols() for bound in inner_bounds):
+            for value in range(count):
+                env = {**scope.env, symbol: value}
+                result += lower(Scope(env, scope.indices, scope.batch))
+            return result
+        sweeps = [s for s in statements(repeat.body) if isinstance(s, Accumulate)]
+        if not count and any(not self._width(sweep) for sweep in sweeps):
+            count = 1  # no K at all: one block of zeros clears the tile
+        for start, length in self._segments(repeat, count, scope):
+            loop = Loop(symbol.name, length)
+            self.open.append(loop)
+            loop.body = lower(scope.inside(symbol, IndexValue(start, loop)))
+            self.open.pop()
+            result.append(loop)
+        return result
+
+    def _segments(self, repeat: Repeat, count: int, scope: Scope) -> list[tuple[int, int]]:
+        """Cut a loop so that chunks of K that are shorter than ``nk`` blocks stand alone."""
+        symbol = repeat.index.symbol
+        shorter: set[int] = set()
+        for value in {0, count - 1} if count > 1 else ():
+            fixed = scope.inside(symbol, IndexValue(value))
+            for inner in statements(repeat.body):
+                if isinstance(inner, Repeat):
+                    known = inner.index.count.symbols() <= scope.env.keys()
+                    length = inner.index.count.evaluate(scope.env) if known else 1
+                    other = IndexValue(0, Loop("", max(1, length)))
+                    fixed = fixed.inside(inner.index.symbol, other)
+                elif isinstance(inner, Accumulate) and symbol in inner.lhs.index[1].symbols():
+                    blocks, nk = self._chunking(inner)
+                    if blocks % nk and fixed.span(inner.lhs.index[1])[1] == blocks // nk:
+                        shorter.add(value)
+        first = 1 if 0 in shorter else 0
+        last = count - 1 if count - 1 in shorter else count
+        cuts = [(0, first), (first, last - first), (last, count - last)]
+        return [(start, length) for start, length in cuts if length > 0]
+
+    def _width(self, statement: Accumulate) -> int:
+        return self.context.operands[statement.lhs.buffer].width
+
+    def _chunking(self, statement: Accumulate) -> tuple[int, int]:
+        """Return the blocks of K and how many of them a chunk has."""
+        blocks = blocks_of(self.context.operands[statement.lhs.buffer])
+        return blocks, self.tiles[statement.tile].nk
+
+    # Contractions.
+
+    def _join(self, steps: Sequence[Step], scope: Scope) -> list[Item]:
+        """Emit steps; neighbouring contractions with an operand in common fill it once."""
+        runs: list[list[Gemm]] = [[]]
+        for step in steps:
+            if isinstance(step, Gemm):
+                runs[-1].append(step)
+            elif step is None:
+                runs.append([])
+        around: dict[Gemm, tuple[Gemm | None, Gemm | None]] = {}
+        for run in runs:
+            for step, before, after in zip(run, [None, *run], [*run[1:], None], strict=False):
+                around[step] = (before, after)
+        result: list[Item] = []
+        for step in steps:
+            if isinstance(step, Gemm):
+                result += self._gemm(step, *around[step], scope)
+            elif step is not None:
+                result += step
+        return result
+
+    def _same(self, one: Gemm, other: Gemm | None, side: Side, scope: Scope) -> bool:
+        """Tell whether two contractions read the same region from a stream."""
+        if other is None or self._chunking(one.statement) != self._chunking(other.statement):
+            return False
+        views = side_view(one.statement, side), side_view(other.statement, side)
+        chunks = [scope.form(view.index[1]) for view in views]
+        rows = [rows_of(step.statement, side, step.mode(side), scope) for step in (one, other)]
+        return chunks[0] == chunks[1] and rows[0] == rows[1]
+
+    def _gemm(
+        self, step: Gemm, before: Gemm | None, after: Gemm | None, scope: Scope
+    ) -> list[Item]:
+        state = self.tiles[step.statement.tile]
+        blocks = self._blocks(step.statement, scope)
+        fills: list[Item] = []
+        moves: list[Item] = []
+        waits: list[tuple[int, int]] = []
+        posts: list[tuple[int, int]] = []
+        operands: dict[str, Any] = {}
+        for side in SIDES:
+            name = side.lower()
+            rows = rows_of(step.statement, side, step.mode(side), scope)
+            panel = self.windows.residency.panels.get(rows)
+            if panel is not None:
+                chunk = scope.position(side_view(step.statement, side).index[1], state.nk)
+                operands[name] = self._in_panel(panel, chunk)
+                operands[f"{name}_stride"] = panel.blocks
+                continue
+            ring, handshake = self.windows.residency.streams[side], self.windows.streams[side]
+            operands[name] = Affine(ring=ring)
+            operands[f"{name}_stride"] = state.nk
+            if not self._same(step, before, side, scope):
+                fills.append(self._stream(step, side, rows, blocks, scope))
+                waits.append((handshake.full, 1))
+            if not self._same(step, after, side, scope):
+                posts.append((self.context.node, handshake.empty))
+                moves.append(Advance(ring))
+        flag: Nonzero | bool = True
+        if not state.started:
+            flag = Nonzero(Affine(0, tuple((loop, 1) for loop in self.open[state.depth :])))
+            state.started = True
+        operands |= {"acc": Affine(ring=state.ring), "gm": state.gm, "gn": state.gn, "nk": blocks}
+        gemm = emit(isa.GEMM, {**operands, "accumulate": flag}, step.statement.loc, waits, posts)
+        return [*fills, gemm, *moves]
+
+    def _blocks(self, statement: Accumulate, scope: Scope) -> int:
+        """Return how many blocks of K this chunk has."""
+        blocks, nk = self._chunking(statement)
+        low, high = scope.span(statement.lhs.index[1])
+        if not blocks % nk or high < blocks // nk:
+            return nk
+        if low != high:
+            raise InternalError(f"{statement.loc}: chunks of different length in one loop")
+        return blocks % nk
+
+    def _stream(self, step: Gemm, side: Side, rows: Rows, blocks: int, scope: Scope) -> Emit:
+        ring, handshake = self.windows.residency.streams[side], self.windows.streams[side]
+        nk, view = self.tiles[step.statement.tile].nk, side_view(step.statement, side)
+        chunk = scope.position(view.index[1])
+        item = fill(self.context, scope, rows, chunk, nk, blocks, Affine(ring=ring), nk, view.loc)
+        item.waits = ((handshake.empty, 1),)
+        item.posts = ((self.context.node, handshake.full),)
+        return item
+
+    def _in_panel(self, panel: Panel, offset: Position) -> Affine:
+        strides = panel_strides(panel)
+        terms = list(offset[1])
+        for axis, stride in zip(panel.moving, strides, strict=True):
+            loop = self.context.axes[axis].value.loop
+            assert loop is not None
+            terms.append((loop, stride))
+        return Affine(offset[0], tuple(terms), None, panel.ring)
+
+    def _post(self, queue: int, semaphore: int) -> Item:
+        return sync(queue, posts=((self.context.node, semaphore),))

@@ -1,0 +1,279 @@
+"""Decide what stays in the L1 of a cluster, and for how long.
+
+An operand either streams, one K chunk after the other through a ring of two places, or its *panel*
+(all of K for a row tile, or for all row tiles of some axes) is filled once and stays while the
+loops inside it run. A panel costs L1 and saves the fills of every loop its address does not depend
+on; the ones that save most are taken as long as they fit beside the streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal
+
+from compiler.passes.scope import Scope
+from compiler.passes.stage import statements
+from compiler.program import Loop, Ring
+from compiler.vector.context import Allocator, IndexValue, Operand, Placement
+from kohakuaccel.ir.expr import AffineForm
+from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, View
+from kohakuaccel.source import Location
+from kohakutpu.config import KBLOCK, LANES, WORD_BYTES
+from kohakutpu.lang.ir import Accumulate, Tile
+
+Side = Literal["A", "B"]
+
+SIDES: tuple[Side, Side] = ("A", "B")
+COUNT_MAX = 1023  # of groups or blocks in one instruction
+FP16_PER_WORD = WORD_BYTES // 2
+
+# What the three sweeps of a tile of high precision multiply, in order.
+MODES = {
+    "default": (("fp16", "fp16"),),
+    "high": (("fp16", "fp16"), ("fp16", "residual"), ("residual", "fp16")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One loop around the instances of a unit: over a batch axis or a grid index."""
+
+    name: str
+    value: IndexValue
+
+    @property
+    def count(self) -> int:
+        """Values that this unit goes through."""
+        return self.value.loop.count if self.value.loop is not None else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows an operand contributes, and which term of them is stored: what a panel holds."""
+
+    side: Side
+    buffer: Buffer
+    form: AffineForm
+    groups: int
+    mode: str
+
+
+@dataclass(eq=False, slots=True)
+class Panel:
+    """An operand's rows with all of K, resident inside the first ``level`` axes."""
+
+    rows: Rows
+    level: int
+    moving: tuple[int, ...]  # axes inside the level that choose among the row tiles it holds
+    counts: tuple[int, ...]  # their lengths
+    adjacent: bool  # row tiles along the last of them follow each other in memory
+    blocks: int
+    slots: int
+    loc: Location
+    ring: Ring = field(default_factory=lambda: Ring("", 0, 0, 1))
+
+    @property
+    def size(self) -> int:
+        """Entries of one place."""
+        return prod(self.counts) * self.rows.groups * self.blocks
+
+
+@dataclass(eq=False, slots=True)
+class Residency:
+    """What was decided for one stage on one cluster.
+
+    ``panels`` are keyed by what they hold; whatever has none streams through ``streams``.
+    """
+
+    panels: dict[Rows, Panel] = field(default_factory=dict[Rows, Panel])
+    streams: dict[Side, Ring] = field(default_factory=dict[Side, Ring])
+    placements: list[Placement] = field(default_factory=list[Placement])
+
+
+def blocks_of(operand: Operand) -> int:
+    """Return the blocks of 32 that hold K; without any K there is still one, of zeros."""
+    return max(1, -(-operand.width // KBLOCK))
+
+
+def side_view(statement: Accumulate, side: Side) -> View:
+    """Return the operand of one side."""
+    return statement.lhs if side == "A" else statement.rhs
+
+
+def side_groups(tile: Tile, side: Side, scope: Scope) -> int:
+    """Return how many groups of 4 rows an operand of ``tile`` has."""
+    return (tile.gm if side == "A" else tile.gn).evaluate(scope.env)
+
+
+def rows_of(statement: Accumulate, side: Side, mode: str, scope: Scope) -> Rows:
+    """Return what a panel for this operand would hold; the scope is that of the instance."""
+    view = side_view(statement, side)
+    form = scope.form(view.index[0])
+    return Rows(side, view.buffer, form, side_groups(statement.tile, side, scope), mode)
+
+
+@dataclass(eq=False, slots=True)
+class _Use:
+    rows: Rows | None  # None where inner loops choose the rows
+    buffer: Buffer
+    region: int  # entries of one streamed chunk
+    loc: Location
+
+
+def decide(
+    body: Sequence[Statement],
+    scope: Scope,
+    axes: Sequence[Axis],
+    operands: Mapping[Buffer, Operand],
+    allocators: Mapping[Side, Allocator],
+) -> Residency:
+    """Decide for the instances of ``body`` and allocate the windows.
+
+    Raises
+    ------
+    CapacityError
+        If not even one chunk of every operand fits.
+    """
+    result = Residency()
+    for side in SIDES:
+        uses = _uses(body, side, scope)
+        allocator = allocators[side]
+        chosen = _choose(uses, scope, axes, operands, allocator.left)
+        _allocate(result, uses, chosen, side, allocator)
+    return result
+
+
+def _uses(body: Sequence[Statement], side: Side, scope: Scope) -> list[_Use]:
+    inner = {s.index.symbol for s in statements(body) if isinstance(s, Repeat)}
+    result: list[_Use] = []
+    for statement in statements(body):
+        if isinstance(statement, Accumulate):
+            view, tile = side_view(statement, side), statement.tile
+            region = side_groups(tile, side, scope) * tile.nk.evaluate(scope.env)
+            fixed = not view.index[0].symbols() & inner
+            for modes in MODES[tile.precision]:
+                mode = modes[0 if side == "A" else 1]
+                rows = rows_of(statement, side, mode, scope) if fixed else None
+                result.append(_Use(rows, view.buffer, region, view.loc))
+    return result
+
+
+def _choose(
+    uses: Sequence[_Use],
+    scope: Scope,
+    axes: Sequence[Axis],
+    operands: Mapping[Buffer, Operand],
+    free: int,
+) -> list[Panel]:
+    first = {use.rows: use for use in reversed(uses) if use.rows is not None}
+    options: list[tuple[int, Panel]] = []  # words saved
+    for rows, use in sorted(first.items(), key=lambda item: uses.index(item[1])):
+        operand = operands[rows.buffer]
+        if blocks_of(operand) <= COUNT_MAX and rows.groups <= COUNT_MAX:
+            options.extend(_options(rows, use, scope, axes, operand))
+    chosen: dict[Rows, Panel] = {}
+    for _, panel in sorted(options, key=lambda o: (-o[0], o[1].size * o[1].slots)):
+        if panel.rows in chosen:
+            continue
+        streaming = [use for use in uses if use.rows not in chosen and use.rows != panel.rows]
+        taken = sum(other.size * other.slots for other in chosen.values())
+        stream = 2 * max((use.region for use in streaming), default=0)
+        if taken + panel.size * panel.slots + stream <= free:
+            chosen[panel.rows] = panel
+    return list(chosen.values())
+
+
+def _options(
+    rows: Rows, use: _Use, scope: Scope, axes: Sequence[Axis], operand: Operand
+) -> list[tuple[int, Panel]]:
+    """Return ``(words saved, panel)`` for every level at which a panel saves."""
+    depends = [
+        (operand.batch_strides[n] if n < len(scope.batch) else _chooses(rows, scope, axis)) != 0
+        for n, axis in enumerate(axes)
+    ]
+    blocks = blocks_of(operand)
+    once = rows.groups * LANES * -(-operand.width // FP16_PER_WORD)
+    streamed = once * prod(axis.count for axis in axes)
+    result: list[tuple[int, Panel]] = []
+    for level in range(len(axes) + 1):
+        inside = range(level, len(axes))
+        if all(depends[n] or axes[n].count == 1 for n in inside):
+            continue
+        moving = tuple(n for n in inside if depends[n] and axes[n].count > 1)
+        outside = prod(axes[n].count for n in range(level))
+        counts = tuple(axes[n].count for n in moving)
+        slots = 1 if outside == 1 else 2
+        last = moving[-1] if moving else 0
+        adjacent = last >= len(scope.batch) and _chooses(rows, scope, axes[last]) == 1
+        panel = Panel(rows, level, moving, counts, adjacent, blocks, slots, use.loc)
+        filled = outside * prod(counts) * once
+        result.append((streamed - filled, panel))
+    return result
+
+
+def _chooses(rows: Rows, scope: Scope, axis: Axis) -> int:
+    return next(
+        (c for symbol, c in rows.form.coefficients if scope.indices[symbol] is axis.value), 0
+    )
+
+
+def _allocate(
+    result: Residency,
+    uses: Sequence[_Use],
+    panels: Sequence[Panel],
+    side: Side,
+    allocator: Allocator,
+) -> None:
+    memory = f"L1{side}"
+    held = {panel.rows for panel in panels}
+    streaming = [use for use in uses if use.rows not in held]
+    if streaming:
+        largest = max(streaming, key=lambda use: use.region)
+        taken = sum(panel.size * panel.slots for panel in panels)
+        slots = 2 if 2 * largest.region + taken <= allocator.left else 1
+        name = " ".join(dict.fromkeys(use.buffer.name for use in streaming))
+        base = allocator.allocate(
+            f"the window of {name}",
+            largest.region * slots,
+            largest.loc,
+            "use a smaller tile: fewer groups (gm, gn) or fewer blocks at a time (nk)",
+        )
+        result.streams[side] = Ring(f"{memory} stream", base, largest.region, slots)
+        result.placements.append(
+            Placement(name, "in", memory, base, largest.region, slots, largest.loc)
+        )
+    for panel in panels:
+        name = panel.rows.buffer.name
+        base = allocator.allocate(f"the panel of {name}", panel.size * panel.slots, panel.loc)
+        panel.ring = Ring(f"{memory} {name}", base, panel.size, panel.slots)
+        result.panels[panel.rows] = panel
+        result.placements.append(
+            Placement(name, "resident", memory, base, panel.size, panel.slots, panel.loc)
+        )
+
+
+def panel_strides(panel: Panel) -> list[int]:
+    """Return the entries from row tile to row tile along each axis that moves, outermost first."""
+    strides: list[int] = []
+    step = panel.rows.groups * panel.blocks
+    for count in reversed(panel.counts):
+        strides.insert(0, step)
+        step *= count
+    return strides
+
+
+def panel_loops(panel: Panel, axes: Sequence[Axis]) -> tuple[list[Loop], list[int], int]:
+    """Return fresh loops over a panel's row tiles, their strides, and the groups of one fill.
+
+    The innermost axis needs no loop where its row tiles follow each other in memory.
+    """
+    strides = panel_strides(panel)
+    names = [f"{axes[n].name} of {panel.rows.buffer.name}" for n in panel.moving]
+    loops = [Loop(name, count) for name, count in zip(names, panel.counts, strict=True)]
+    groups = panel.rows.groups
+    if loops and panel.adjacent and groups * panel.counts[-1] <= COUNT_MAX:
+        groups *= loops.pop().count
+        strides.pop()
+    return loops, strides, groups

@@ -1,0 +1,229 @@
+"""Give every knob that the kernel and the caller left open a number.
+
+The size of a tile is the one with the least estimated time: padding costs cycles, small tiles cost
+fills, few tiles leave units idle and nothing to overlap. Chunks of K are as long as L1 allows with
+two places each, but short enough that a stage has a few of them to overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from compiler.cluster.residency import COUNT_MAX, MODES, blocks_of
+from compiler.passes.specialise import Batch, Specialised, collapse_batch
+from compiler.passes.stage import Stage, buffers, split_axis, statements
+from compiler.vector import Allocator, Operand, VectorContext, choose_block
+from kohakuaccel.ir.expr import Symbol
+from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store
+from kohakutpu import costs
+from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
+from kohakutpu.lang.windows import loads, tiles_of
+
+Env = dict[Symbol, int]
+
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
+WORD_GROUPS = 4  # groups of 4 FP16 columns in a word
+OVERLAP = 8  # contractions a unit should have at least, to fill, sweep and drain at once
+SHORTEST = 4  # blocks of a chunk below which starting instructions costs more than overlap gains
+INSTANCE = 16  # cycles an instance costs beside its work
+
+
+def choose_knobs(program: Specialised, machine: Machine) -> Env:
+    """Return numbers for all knobs that have none, given the program's dimensions.
+
+    Raises
+    ------
+    KernelError
+        If an instance cannot be computed whatever its size.
+    """
+    env = dict(program.env)
+    opened = [knob for knob in program.trace.knobs.values() if knob not in env]
+    for grid in _grids(program.trace.body):
+        if not any(knob not in env for knob in opened):
+            break
+        stage = Stage(0, grid, env, grid.indices)
+        batch = collapse_batch(program, buffers(grid.body))
+        if stage.is_contraction:
+            _choose_tiles(stage, batch, machine, env, opened)
+        _choose_blocks(stage, batch, machine, env, opened)
+    return {**env, **{knob: 1 for knob in opened if knob not in env}}
+
+
+def _grids(body: Sequence[Statement]) -> Iterator[Grid]:
+    for statement in body:
+        if isinstance(statement, Grid):
+            yield statement
+        elif isinstance(statement, Repeat):
+            yield from _grids(statement.body)
+
+
+def _choose_blocks(
+    stage: Stage, batch: Batch, machine: Machine, env: Env, opened: Sequence[Symbol]
+) -> None:
+    wanted: dict[Symbol, None] = {}
+    for statement in statements(stage.grid.body):
+        if isinstance(statement, Store):
+            for view in (statement.view, *loads(statement.value)):
+                for tiling in view.tilings:
+                    if tiling is not None and tiling.kind in ("rows", "parts"):
+                        wanted.update(dict.fromkeys(tiling.size.symbols()))
+    for symbol in wanted:
+        if symbol in opened and symbol not in env:
+            context = VectorContext(
+                machine,
+                machine.of_kind("V")[0].id,
+                env,
+                {},
+                batch.operands,
+                Allocator("L1 words of a vector core", machine.vl1_words),
+                Allocator("register beats of a vector core", machine.registers),
+                Allocator("semaphores of a vector core", SEMAPHORES),
+            )
+            env[symbol] = choose_block(stage.grid.body, symbol, context, prod(batch.counts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Contraction:
+    """What of a tile decides its cost."""
+
+    tile: Tile
+    rows: int  # groups of 4
+    cols: int
+    blocks: int
+    sweeps: int  # times K goes into it
+    windowed: bool  # the vector core computes with it
+
+
+def _choose_tiles(
+    stage: Stage, batch: Batch, machine: Machine, env: Env, opened: Sequence[Symbol]
+) -> None:
+    tiles = _contractions(stage, batch.operands, env)
+    axes = {
+        "gm": [symbol for c in tiles for symbol in c.tile.gm.symbols()],
+        "gn": [symbol for c in tiles for symbol in c.tile.gn.symbols()],
+        "nk": [symbol for c in tiles for symbol in c.tile.nk.symbols()],
+    }
+    free = {
+        axis: [s for s in dict.fromkeys(symbols) if s in opened and s not in env]
+        for axis, symbols in axes.items()
+    }
+    variables: dict[Symbol, list[int]] = {}
+    for axis, extent in (("gm", max(c.rows for c in tiles)), ("gn", max(c.cols for c in tiles))):
+        for symbol in free[axis]:
+            variables.setdefault(symbol, []).extend(_candidates(extent, axis == "gn"))
+    if variables:
+        best: tuple[float, tuple[int, ...]] | None = None
+        for values in product(*(sorted(set(v)) for v in variables.values())):
+            trial = {**env, **dict(zip(variables, values, strict=True))}
+            cost = _cost(stage, batch, tiles, trial, machine)
+            if cost is not None and (best is None or (cost, values) < best):
+                best = (cost, values)
+        chosen = best[1] if best is not None else (1,) * len(variables)
+        env.update(zip(variables, chosen, strict=True))
+    for symbol in free["nk"]:
+        if symbol not in env:
+            fed = [c for c in tiles if symbol in c.tile.nk.symbols()]
+            env[symbol] = _chunk(stage, batch, fed, env, machine)
+
+
+def _contractions(stage: Stage, operands: Mapping[Buffer, Operand], env: Env) -> list[_Contraction]:
+    result: list[_Contraction] = []
+    body = list(statements(stage.grid.body))
+    windowed = {
+        tile
+        for s in body
+        if isinstance(s, Store) and s.value.op != "tile"
+        for tile in tiles_of(s.value)
+    }
+    for declaration in body:
+        if not isinstance(declaration, TileDecl):
+            continue
+        tile = declaration.tile
+        first = next((s for s in body if isinstance(s, Accumulate) and s.tile is tile), None)
+        if first is None:
+            continue
+        lhs, rhs = operands[first.lhs.buffer], operands[first.rhs.buffer]
+        groups = [max(1, -(-operand.rows // LANES)) for operand in (lhs, rhs)]
+        sweeps = tile.sweeps * len(MODES[tile.precision])
+        result.append(
+            _Contraction(tile, groups[0], groups[1], blocks_of(lhs), sweeps, tile in windowed)
+        )
+    return result
+
+
+def _candidates(extent: int, columns: bool) -> list[int]:
+    """Return sizes that cut ``extent`` groups evenly; several tiles across start whole words."""
+    result: list[int] = []
+    for size in SIZES:
+        even = -(-extent // -(-extent // size))
+        if columns and even < extent:
+            even = -(-even // WORD_GROUPS) * WORD_GROUPS
+        result.append(min(even, extent))
+    return result
+
+
+def _instances(stage: Stage, batch: Batch, env: Env, units: int) -> tuple[int, int]:
+    """Return how many instances the busiest of ``units`` has, and how many units have any."""
+    counts = (*batch.counts, *(_count(stage, n, env) for n in range(len(stage.indices))))
+    if not counts or 0 in counts:
+        return 1, 1
+    split = split_axis(counts, units)
+    used = min(units, counts[split])
+    return prod(counts) // counts[split] * -(-counts[split] // units), used
+
+
+def _count(stage: Stage, axis: int, env: Env) -> int:
+    count = stage.indices[axis].count
+    return count.evaluate(env) if count.symbols() <= env.keys() else 1
+
+
+def _cost(
+    stage: Stage, batch: Batch, tiles: Sequence[_Contraction], env: Env, machine: Machine
+) -> float | None:
+    """Return the estimated cycles of a stage, ``None`` if the tiles do not fit."""
+    units = machine.pairs
+    instances, used = _instances(stage, batch, env, len(units))
+    port = used / min(used, len(machine.of_kind("M")))  # units that share one
+    sub_tiles = words = 0
+    gemm = fill = drain = 0.0
+    for c in tiles:
+        gm, gn = c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)
+        if max(gm, gn) > min(COUNT_MAX, machine.l1_entries // 2):
+            return None
+        sub_tiles += gm * gn
+        if c.windowed:
+            words += 2 * 4 * gm * -(-4 * gn * 2 // WORD_BYTES)
+        gemm += c.sweeps * costs.gemm(machine, gm, gn, c.blocks).cycles
+        resident = 2 * gm * c.blocks <= machine.l1_entries
+        across = max(1, -(-c.cols // gn))
+        rows = gm / across if resident else gm
+        fill += (
+            c.sweeps
+            * port
+            * costs.fill(1, 1, LANES, 32 * c.blocks, "fp16", False).port
+            * (rows + gn)
+        )
+        drain += costs.drain(gm, gn, 2, gm * gn, True).cycles * (1 if c.windowed else port)
+    if 2 * sub_tiles > machine.acc_subtiles or 2 * words > machine.vl1_words:
+        return None
+    first = fill / max(1, min(OVERLAP, max(c.blocks for c in tiles)))
+    return instances * (max(gemm, fill, drain) + INSTANCE) + first + drain
+
+
+def _chunk(
+    stage: Stage, batch: Batch, tiles: Sequence[_Contraction], env: Env, machine: Machine
+) -> int:
+    if not tiles:
+        return 1
+    instances, _ = _instances(stage, batch, env, len(machine.pairs))
+    groups = max(max(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in tiles)
+    blocks = max(c.blocks for c in tiles)
+    longest = max(1, min(COUNT_MAX, machine.l1_entries // (2 * groups)))
+    chunks = -(-blocks // longest)
+    sweeps = instances * sum(c.sweeps for c in tiles)
+    overlapping = min(-(-OVERLAP // sweeps), -(-blocks // SHORTEST))
+    return -(-blocks // max(chunks, overlapping))

@@ -1,0 +1,341 @@
+"""Turn a stage into the programs of the units that share its instances.
+
+Instances are cut into contiguous ranges of one axis: over pairs of a cluster and a vector core
+for contractions, over all vector cores otherwise. Both halves of a pair go through the same
+instances in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.cluster import Axis, ClusterContext, lower_cluster
+from compiler.passes.scope import Scope
+from compiler.passes.specialise import Batch, Specialised, collapse_batch
+from compiler.passes.stage import Stage, Sweep, buffers, shares, split_axis, statements
+from compiler.program import Advance, Emit, Loop, Ring, UnitTree
+from compiler.vector import (
+    Allocator,
+    IndexValue,
+    Placement,
+    TileWindow,
+    VectorContext,
+    VectorLowering,
+    lower_vector,
+)
+from kohakuaccel.errors import CapacityError
+from kohakuaccel.ir.expr import Symbol
+from kohakuaccel.ir.nodes import Repeat, Statement, Store
+from kohakutpu import isa
+from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
+from kohakutpu.lang.ir import Tile
+from kohakutpu.lang.windows import tiles_of
+
+Item = Loop | Emit | Advance
+Indices = Mapping[Symbol, IndexValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one unit does in a stage: ``length`` values from ``start`` on of one axis."""
+
+    node: int
+    kind: str
+    axis: str
+    start: int
+    length: int
+    instances: int
+    placements: tuple[Placement, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Placed:
+    """A stage's items by node, and what there is to say about it."""
+
+    stage: Stage
+    batch: Batch
+    items: dict[int, list[Item]] = field(default_factory=dict[int, "list[Item]"])
+    shares: list[Share] = field(default_factory=list[Share])
+
+
+@dataclass(eq=False, slots=True)
+class Round:
+    """Stages that repeat, with the loop around them in each unit's program."""
+
+    loops: dict[int, Loop]
+    count: int
+    body: list[Placed | Round]
+
+
+def place_stages(
+    parts: Sequence[Stage | Sweep], program: Specialised, machine: Machine
+) -> list[Placed | Round]:
+    """Lower all stages; see :func:`place_stage`."""
+    return _place(parts, program, machine, {node.id: {} for node in machine.nodes})
+
+
+def _place(
+    parts: Sequence[Stage | Sweep],
+    program: Specialised,
+    machine: Machine,
+    outer: Mapping[int, Indices],
+) -> list[Placed | Round]:
+    result: list[Placed | Round] = []
+    for part in parts:
+        if isinstance(part, Stage):
+            result.append(place_stage(part, program, machine, outer))
+            continue
+        symbol = part.index.symbol
+        loops = {node: Loop(symbol.name, part.count) for node in outer}
+        inside = {
+            node: {**indices, symbol: IndexValue(0, loops[node])} for node, indices in outer.items()
+        }
+        result.append(Round(loops, part.count, _place(part.body, program, machine, inside)))
+    return result
+
+
+def unit_trees(placed: Sequence[Placed | Round], machine: Machine) -> list[UnitTree]:
+    """Return the program of every unit that has work, with barriers between stages."""
+    return [
+        UnitTree(node.id, node.kind, _joined(placed, node.id))
+        for node in machine.nodes
+        if _works(placed, node.id)
+    ]
+
+
+def _works(placed: Sequence[Placed | Round], node: int) -> bool:
+    return any(
+        node in part.items if isinstance(part, Placed) else _works(part.body, node)
+        for part in placed
+    )
+
+
+def _joined(placed: Sequence[Placed | Round], node: int) -> list[Item]:
+    result: list[Item] = []
+    waiting = False  # for a barrier, before anything follows
+    for part in placed:
+        if waiting:
+            result.append(Emit(isa.BARRIER, {}))
+        if isinstance(part, Placed):
+            result += part.items.get(node, [])
+            waiting = True
+        else:
+            loop = part.loops[node]
+            loop.body = [*_joined(part.body, node), Emit(isa.BARRIER, {})]
+            result.append(loop)
+            waiting = False
+    return result
+
+
+def place_stage(
+    stage: Stage, program: Specialised, machine: Machine, outer: Mapping[int, Indices]
+) -> Placed:
+    """Lower a stage on every unit that has a share; ``outer`` are the loops around it, by node.
+
+    Raises
+    ------
+    KernelError
+        If an instance is not what a unit can compute.
+    CapacityError
+        If an instance does not fit a unit.
+    """
+    batch = collapse_batch(program, buffers(stage.grid.body))
+    counts = (*batch.counts, *stage.counts)
+    result = Placed(stage, batch)
+    if 0 in counts:
+        return result
+    names = [f"batch{n}" for n in range(len(batch.counts))]
+    names += [index.symbol.name for index in stage.indices]
+    contraction = stage.is_contraction
+    units = len(machine.pairs if contraction else machine.of_kind("V"))
+    split = split_axis(counts, units) if counts else 0
+    total = counts[split] if counts else 1
+    work = _Work(stage, program, machine, batch)
+    for unit, (start, length) in enumerate(shares(total, units)):
+        ranges = [(0, count) for count in counts]
+        if counts:
+            ranges[split] = (start, length)
+        axes = [Axes(names, ranges, stage, len(batch.counts)) for _ in range(2)]
+        where = (names[split], start, length) if counts else ("", 0, 1)
+        if contraction:
+            cluster, vector = (node.id for node in machine.pairs[unit])
+            work.pair(result, cluster, vector, axes, where, outer)
+        else:
+            node = machine.of_kind("V")[unit].id
+            lowering = work.vector(stage.grid.body, node, axes[0], outer[node], {})
+            result.items[node] = axes[0].around(lowering)
+            result.shares.append(work.share(node, "V", where, axes[0], lowering))
+    return result
+
+
+class Axes:
+    """The loops around the instances of one unit, freshly made."""
+
+    def __init__(
+        self, names: Sequence[str], ranges: Sequence[tuple[int, int]], stage: Stage, batch: int
+    ) -> None:
+        self.values = [
+            IndexValue(start, Loop(name, length))
+            for name, (start, length) in zip(names, ranges, strict=True)
+        ]
+        self.axes = [Axis(name, value) for name, value in zip(names, self.values, strict=True)]
+        self.batch = self.values[:batch]
+        symbols = [index.symbol for index in stage.indices]
+        self.indices: Indices = dict(zip(symbols, self.values[batch:], strict=True))
+
+    @property
+    def instances(self) -> int:
+        """How many instances the loops go through."""
+        result = 1
+        for axis in self.axes:
+            result *= axis.count
+        return result
+
+    def around(self, lowering: VectorLowering) -> list[Item]:
+        """Return the loops with an instance inside."""
+        items: list[Item] = lowering.body
+        for value in reversed(self.values):
+            assert value.loop is not None
+            value.loop.body = items
+            items = [value.loop]
+        return [*lowering.prologue, *items, *lowering.epilogue]
+
+
+class _Work:
+    def __init__(self, stage: Stage, program: Specialised, machine: Machine, batch: Batch) -> None:
+        self.stage = stage
+        self.program = program
+        self.machine = machine
+        self.batch = batch
+        self.vector_body = _vector_half(stage.grid.body)
+
+    def pair(
+        self,
+        result: Placed,
+        cluster: int,
+        vector: int,
+        axes: Sequence[Axes],
+        where: tuple[str, int, int],
+        outer: Mapping[int, Indices],
+    ) -> None:
+        """Lower both halves of one pair."""
+        semaphores = Allocator(f"semaphores of cluster {cluster}", SEMAPHORES)
+        windows: dict[Tile, TileWindow] = {}
+        if self.vector_body:
+            lowering, windows = self._epilogue(vector, cluster, axes[1], outer[vector], semaphores)
+            result.items[vector] = axes[1].around(lowering)
+            result.shares.append(self.share(vector, "V", where, axes[1], lowering))
+        scope = Scope(self.stage.env, {**outer[cluster], **axes[0].indices}, axes[0].batch)
+        context = ClusterContext(
+            self.machine,
+            cluster,
+            vector,
+            scope,
+            axes[0].axes,
+            self.batch.operands,
+            windows,
+            semaphores,
+        )
+        half = lower_cluster(self.stage.grid.body, context)
+        result.items[cluster] = half.body
+        result.shares.append(Share(cluster, "C", *where, axes[0].instances, tuple(half.placements)))
+
+    def _epilogue(
+        self, node: int, cluster: int, axes: Axes, outer: Indices, credits: Allocator
+    ) -> tuple[VectorLowering, dict[Tile, TileWindow]]:
+        """Lower the vector half, with two places for the tile if they fit."""
+        tiles = [
+            tile
+            for s in statements(self.vector_body)
+            if isinstance(s, Store)
+            for tile in tiles_of(s.value)
+        ]
+        tiles = list(dict.fromkeys(tiles))
+        numbers = {tile: credits.allocate(f"tile {tile.name} credit") for tile in tiles}
+        try:
+            return self._with_windows(node, cluster, axes, outer, numbers, 2)
+        except CapacityError:
+            return self._with_windows(node, cluster, axes, outer, numbers, 1)
+
+    def _with_windows(
+        self,
+        node: int,
+        cluster: int,
+        axes: Axes,
+        outer: Indices,
+        credits: Mapping[Tile, int],
+        slots: int,
+    ) -> tuple[VectorLowering, dict[Tile, TileWindow]]:
+        l1 = Allocator(f"L1 words of vector core {node}", self.machine.vl1_words)
+        semaphores = Allocator(f"semaphores of vector core {node}", SEMAPHORES)
+        env = self.stage.env
+        windows: dict[Tile, TileWindow] = {}
+        placements: list[Placement] = []
+        for tile, credit in credits.items():
+            rows, cols = LANES * tile.gm.evaluate(env), LANES * tile.gn.evaluate(env)
+            stride = -(-cols * 2 // WORD_BYTES)
+            base = l1.allocate(f"tile {tile.name}", rows * stride * slots, tile.loc)
+            assert tile.cols is not None
+            windows[tile] = TileWindow(
+                tile,
+                rows,
+                cols,
+                Ring(f"tile {tile.name}", base, rows * stride, slots),
+                stride,
+                semaphores.allocate(f"tile {tile.name} full"),
+                (cluster, credit),
+                tile.cols.evaluate(env),
+            )
+            placements.append(
+                Placement(tile.name, "tile", "L1", base, rows * stride, slots, tile.loc)
+            )
+        lowering = self.vector(self.vector_body, node, axes, outer, windows, l1, semaphores)
+        lowering.placements[:0] = placements
+        return lowering, windows
+
+    def vector(
+        self,
+        body: Sequence[Statement],
+        node: int,
+        axes: Axes,
+        outer: Indices,
+        windows: Mapping[Tile, TileWindow],
+        l1: Allocator | None = None,
+        semaphores: Allocator | None = None,
+    ) -> VectorLowering:
+        """Lower the instances of one vector core."""
+        machine = self.machine
+        context = VectorContext(
+            machine,
+            node,
+            self.stage.env,
+            {**outer, **axes.indices},
+            self.batch.operands,
+            l1 or Allocator(f"L1 words of vector core {node}", machine.vl1_words),
+            Allocator(f"register beats of vector core {node}", machine.registers),
+            semaphores or Allocator(f"semaphores of vector core {node}", SEMAPHORES),
+            axes.batch,
+            windows,
+        )
+        return lower_vector(body, context)
+
+    def share(
+        self, node: int, kind: str, where: tuple[str, int, int], axes: Axes, half: VectorLowering
+    ) -> Share:
+        """Return the entry of a vector core."""
+        return Share(node, kind, *where, axes.instances, tuple(half.placements), tuple(half.notes))
+
+
+def _vector_half(body: Sequence[Statement]) -> list[Statement]:
+    """Return what of a contraction stage runs on the vector core: all but bare drains."""
+    result: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Store) and statement.value.op != "tile":
+            result.append(statement)
+        elif isinstance(statement, Repeat):
+            inner = _vector_half(statement.body)
+            if inner:
+                result.append(Repeat(statement.loc, statement.index, inner))
+    return result

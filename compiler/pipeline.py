@@ -1,0 +1,293 @@
+"""From a kernel and the shapes of its arguments to an image, pass by pass.
+
+``KTPU_DUMP`` prints what a pass leaves: a pass's name, several separated by commas, or ``all``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from compiler.analysis import check, check_capacity, check_specialised
+from compiler.passes.choose import choose_knobs
+from compiler.passes.encode import encode
+from compiler.passes.place import Placed, Round, place_stages, unit_trees
+from compiler.passes.roll import Line, roll
+from compiler.passes.simplify import merge_syncs, simplify
+from compiler.passes.specialise import ArgSpec, Specialised, specialise
+from compiler.passes.stage import Stage, Sweep, cut
+from compiler.plan import Plan, make_plan
+from compiler.program import UnitTree
+from compiler.tree import show_trees, verify_trees
+from kohakuaccel.errors import InternalError
+from kohakuaccel.image import Image
+from kohakuaccel.ir.expr import Symbol
+from kohakuaccel.ir.nodes import Trace
+from kohakutpu import isa
+from kohakutpu.config import Machine
+from kohakutpu.lang import Kernel
+
+__all__ = ["ArgSpec", "Compiled", "compile_kernel"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel ready to run on one machine, for arguments of certain shapes.
+
+    Parameters
+    ----------
+    image : Image
+        Its operands are the arguments, the results, temporaries and, where there are constants, the
+        image's data, in this order.
+    plan : Plan
+        What was decided.
+    out_specs : list
+        Name, shape and dtype of each result.
+    """
+
+    image: Image
+    plan: Plan
+    out_specs: list[tuple[str, Shape, str]]
+
+
+@dataclass(eq=False, slots=True)
+class Compilation:
+    """A kernel on its way: what the passes so far have made of it."""
+
+    kernel: Kernel
+    specs: Sequence[ArgSpec]
+    knobs: Mapping[str, Any]
+    machine: Machine
+    trace: Trace | None = None
+    program: Specialised | None = None
+    env: dict[Symbol, int] = field(default_factory=dict[Symbol, int])
+    stages: list[Stage | Sweep] = field(default_factory=list["Stage | Sweep"])
+    placed: list[Placed | Round] = field(default_factory=list["Placed | Round"])
+    trees: list[UnitTree] = field(default_factory=list[UnitTree])
+    programs: list[tuple[UnitTree, list[Line]]] = field(
+        default_factory=list[tuple[UnitTree, "list[Line]"]]
+    )
+    image: Image | None = None
+
+
+class Pass(Protocol):
+    """One step; it says what it leaves and checks that it is sound."""
+
+    @property
+    def name(self) -> str:
+        """The verb."""
+        ...
+
+    def run(self, state: Compilation) -> None:
+        """Take the step."""
+        ...
+
+    def verify(self, state: Compilation) -> None:
+        """Raise `InternalError` if the step left something that is no program."""
+        ...
+
+    def show(self, state: Compilation) -> str:
+        """Return what the step left as text."""
+        ...
+
+
+def _traced(state: Compilation) -> Trace:
+    assert state.trace is not None
+    return state.trace
+
+
+def _specialised(state: Compilation) -> Specialised:
+    assert state.program is not None
+    return state.program
+
+
+@dataclass(frozen=True)
+class TracePass:
+    """Run the Python function once, and prove what holds for all shapes."""
+
+    name: str = "trace"
+
+    def run(self, state: Compilation) -> None:
+        state.trace = state.kernel.trace(**state.knobs)
+
+    def verify(self, state: Compilation) -> None:
+        check(_traced(state))
+
+    def show(self, state: Compilation) -> str:
+        return _traced(state).pretty()
+
+
+@dataclass(frozen=True)
+class SpecialisePass:
+    """Solve dimensions, lay out buffers, choose knobs; prove what depends on numbers."""
+
+    name: str = "specialise"
+
+    def run(self, state: Compilation) -> None:
+        state.program = specialise(_traced(state), state.specs)
+        state.env = choose_knobs(state.program, state.machine)
+
+    def verify(self, state: Compilation) -> None:
+        check_specialised(_traced(state), state.env)
+        check_capacity(_traced(state), state.env, state.machine)
+
+    def show(self, state: Compilation) -> str:
+        lines = [f"{symbol} = {value}" for symbol, value in state.env.items()]
+        for buffer, storage in _specialised(state).storage.items():
+            lines.append(f"{buffer.name}: {storage.operand}, {storage.nbytes} bytes")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class StagePass:
+    """Cut the kernel where units must wait for each other."""
+
+    name: str = "stage"
+
+    def run(self, state: Compilation) -> None:
+        state.stages = cut(_traced(state).body, state.env)
+
+    def verify(self, state: Compilation) -> None:
+        if not state.stages:
+            raise InternalError(f"kernel {state.kernel.name} has no stage")
+
+    def show(self, state: Compilation) -> str:
+        return "\n".join(part.describe() for part in state.stages)
+
+
+@dataclass(frozen=True)
+class PlacePass:
+    """Decide who does what, where it lies, and who waits for whom."""
+
+    name: str = "place"
+
+    def run(self, state: Compilation) -> None:
+        state.placed = place_stages(state.stages, _specialised(state), state.machine)
+        state.trees = unit_trees(state.placed, state.machine)
+
+    def verify(self, state: Compilation) -> None:
+        verify_trees(state.trees)
+
+    def show(self, state: Compilation) -> str:
+        return show_trees(state.trees)
+
+
+@dataclass(frozen=True)
+class SimplifyPass:
+    """Drop loops that are none and ``SYNC`` that neighbours can do."""
+
+    name: str = "simplify"
+
+    def run(self, state: Compilation) -> None:
+        for tree in state.trees:
+            tree.body = merge_syncs(simplify(tree.body))
+
+    def verify(self, state: Compilation) -> None:
+        verify_trees(state.trees)
+
+    def show(self, state: Compilation) -> str:
+        return show_trees(state.trees)
+
+
+@dataclass(frozen=True)
+class RollPass:
+    """Allocate address registers and write instructions."""
+
+    name: str = "roll"
+
+    def run(self, state: Compilation) -> None:
+        state.programs = [(tree, roll(tree)) for tree in state.trees]
+
+    def verify(self, state: Compilation) -> None:
+        for tree, lines in state.programs:
+            records = isa.records(tree.kind)
+            for line in lines:
+                if line.instruction.record not in records:
+                    raise InternalError(f"unit {tree.node} cannot execute {line.instruction}")
+
+    def show(self, state: Compilation) -> str:
+        lines: list[str] = []
+        for tree, program in state.programs:
+            lines.append(f"unit {tree.node} ({tree.kind})")
+            lines.append(isa.disassemble([line.instruction for line in program]))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class EncodePass:
+    """Gather the programs into an image."""
+
+    name: str = "encode"
+
+    def run(self, state: Compilation) -> None:
+        program = _specialised(state)
+        units = [(tree.node, tree.kind, lines) for tree, lines in state.programs]
+        meta = {"kernel": state.kernel.name, "machine": state.machine.name}
+        state.image = encode(units, program.infos, program.data, state.machine, meta)
+
+    def verify(self, state: Compilation) -> None:
+        assert state.image is not None  # an image checks itself when it is made
+
+    def show(self, state: Compilation) -> str:
+        assert state.image is not None
+        sizes = (f"unit {u.node} ({u.kind}): {len(u.words) // 32} words" for u in state.image.units)
+        return "\n".join(sizes)
+
+
+PASSES: tuple[Pass, ...] = (
+    TracePass(),
+    SpecialisePass(),
+    StagePass(),
+    PlacePass(),
+    SimplifyPass(),
+    RollPass(),
+    EncodePass(),
+)
+
+
+def compile_kernel(
+    kernel: Kernel,
+    specs: Sequence[ArgSpec],
+    knobs: Mapping[str, Any],
+    machine: Machine,
+    dump: str | None = None,
+) -> Compiled:
+    """Compile a kernel for arguments of these shapes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What to compile.
+    specs : sequence of ArgSpec
+        The arguments, in the order of the kernel's ``L.In``.
+    knobs : mapping
+        Numbers for its keyword-only parameters; the others have their defaults.
+    machine : Machine
+        What to compile for.
+    dump : str, optional
+        Names of passes whose result to print to standard error, separated by commas, or ``all``;
+        the variable ``KTPU_DUMP`` if left out.
+
+    Raises
+    ------
+    KernelError
+        If the kernel is wrong.
+    CallError
+        If the arguments do not fit it.
+    """
+    chosen = (os.environ.get("KTPU_DUMP", "") if dump is None else dump).split(",")
+    state = Compilation(kernel, specs, knobs, machine)
+    for step in PASSES:
+        step.run(state)
+        step.verify(state)
+        if step.name in chosen or "all" in chosen:
+            print(f"--- after {step.name}\n{step.show(state)}", file=sys.stderr)
+    assert state.image is not None
+    program = _specialised(state)
+    plan = make_plan(program, state.env, state.placed, state.image, machine)
+    return Compiled(state.image, plan, program.out_specs)
