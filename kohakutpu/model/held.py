@@ -51,12 +51,12 @@ class HeldStorage(Storage):
         super().reset()
 
     def get(self, window: Window, rows: int | None = None, cols: int | None = None) -> Any:
-        """See `Storage.get`."""
+        """See `Storage.get`; what it returns never changes."""
         held = self._held.get(window)
         if held is not None:
             return _plain(held.value, window.size)
         self._settle(window)
-        return super().get(window, rows, cols)
+        return super().get(window, rows, cols).copy()  # somebody may hold it
 
     def source(self, window: Window) -> NDArray[np.float32] | Tabulated:
         """Return a window as an operand: FP32 values, held for the next reader."""

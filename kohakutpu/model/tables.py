@@ -19,7 +19,10 @@ from kohakutpu.model import arithmetic
 from kohakutpu.numerics import fp16, fp32
 
 CODES = 1 << 16
-KEPT = 96  # tables of 256 KiB (FP32) to 384 KiB (and FP16)
+KEPT = 64  # tables of 256 KiB (FP32) to 384 KiB (and FP16)
+# How many elements a function is computed for one by one before it gets a table: as many as the
+# table has, so that at most twice the least work is done.
+PATIENCE = CODES
 
 Operand = tuple[str, int] | None  # ("imm", bits) or ("table", number)
 Key = tuple[str, str, Operand, Operand, Operand]
@@ -87,20 +90,12 @@ class Tabulated:
 
 
 class Tables:
-    """The tables of a machine, the most recently used ones kept.
+    """The tables of a machine, the most recently used ones kept."""
 
-    Parameters
-    ----------
-    patience : int
-        How many elements a function is computed for one by one before it gets a table: as many
-        as the table has, so that at most twice the least work is done.
-    """
-
-    def __init__(self, patience: int = CODES) -> None:
+    def __init__(self) -> None:
         codes = np.arange(CODES, dtype=np.uint16)
         # As FP16 it keeps the payload of NaNs, with which nobody has computed.
         self.identity = Table(0, fp16.to_fp32(codes), codes)
-        self._patience = patience
         self._count = 1
         self._tables: OrderedDict[Key, Table] = OrderedDict()
         self._seen: OrderedDict[Key, int] = OrderedDict()
@@ -137,7 +132,7 @@ class Tables:
         table = self._tables.get(key)
         if table is None:
             seen = self._seen.pop(key, 0) + codes.size
-            if seen < self._patience:
+            if seen < PATIENCE:
                 self._seen[key] = seen
                 if len(self._seen) > 16 * KEPT:
                     self._seen.popitem(last=False)

@@ -29,12 +29,12 @@ class TileAccumulator(Accumulator):
     def read(
         self, base: int, gm: int, gn: int, down: int | None = None, across: int | None = None
     ) -> NDArray[np.float32]:
-        """See `Accumulator.read`."""
+        """See `Accumulator.read`; what it returns never changes."""
         tile = self._tiles.get((base, gm, gn))
         if tile is not None:
             return tile
         self._settle(base, base + gm * gn)
-        return super().read(base, gm, gn, down, across)
+        return super().read(base, gm, gn, down, across).copy()
 
     def write(self, base: int, gm: int, gn: int, tile: NDArray[np.float32]) -> None:
         """See `Accumulator.write`; keeps `tile`, which nobody may change afterwards."""
