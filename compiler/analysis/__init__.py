@@ -6,7 +6,7 @@ from compiler.analysis.bounds import check_affine, check_bounds, check_sizes
 from compiler.analysis.capacity import check_capacity
 from compiler.analysis.contraction import check_sweeps, check_tiles
 from compiler.analysis.coverage import check_coverage, check_written
-from compiler.analysis.extents import check_extents, check_shapes
+from compiler.analysis.extents import check_extents, check_geometry, check_shapes
 from compiler.analysis.hazards import Conflict, check_hazards, conflict
 from compiler.analysis.instances import Env
 from compiler.analysis.sites import Site, sites
@@ -42,6 +42,7 @@ def check_specialised(trace: Trace, env: Env) -> None:
     """
     found = sites(trace)
     check_sizes(found, env)
+    check_geometry(found, env)
     check_sweeps(found, env)
     check_bounds(found, env)
     check_extents(found, env)

@@ -118,7 +118,8 @@ def _refuse_outside(view: View, axis: Axis, value: int, instance: str, env: Env)
     where = f" ({instance})" if instance and instance != f"{axis.index} = {value}" else ""
     raise KernelError(
         f"`{axis.index}` reaches {value}{where}, but `{view.buffer.name}` has only {limit} "
-        f"block{'s' * (limit != 1)} of {block} {what}: {extent} {what}",
+        f"block{'s' * (limit != 1)} of {block} {what[:-1] if block == 1 else what}: "
+        f"{extent} {what}",
         loc=view.loc,
         fix=f"stay within 0 to {limit - 1}; the count of a tiling is the number of its blocks",
         notes=[(view.buffer.loc, f"`{view.buffer.name}` is declared here")],

@@ -110,9 +110,9 @@ def _check_same_tile(tiles: list[Tile], site: Site) -> None:
 
 def _check_places(site: Site, tile: Tile) -> None:
     """Check that rows of views follow the left operand's rows and columns the right one's."""
-    assert isinstance(site.statement, Store) and tile.row is not None and tile.col is not None
-    only_rows = index_symbols(tile.row) - index_symbols(tile.col)
-    only_columns = index_symbols(tile.col) - index_symbols(tile.row)
+    assert isinstance(site.statement, Store)
+    rows, columns = index_symbols(known(tile.row)), index_symbols(known(tile.col))
+    only_rows, only_columns = rows - columns, columns - rows
     for view in [site.statement.view, *loads(site.statement.value)]:
         if view.kind == "tile":
             wrong = index_symbols(view.index[0]) & only_columns
@@ -150,7 +150,7 @@ def _check_symbols(view: View, tile: Tile) -> None:
 
 def _check_operands(site: Site, first: Site) -> None:
     statement = site.statement
-    assert isinstance(statement, Accumulate) and isinstance(first.statement, Accumulate)
+    assert isinstance(statement, Accumulate)
     lhs, rhs, tile = statement.lhs, statement.rhs, statement.tile
     if lhs.index[1] != rhs.index[1]:
         raise KernelError(
@@ -214,10 +214,12 @@ def _since_birth(site: Site) -> list[Repeat]:
 
 
 def _declares(loop: Repeat, tile: Tile) -> bool:
-    return any(
-        (isinstance(s, TileDecl) and s.tile is tile) or (isinstance(s, Repeat) and _declares(s, tile))
-        for s in loop.body
-    )
+    for statement in loop.body:
+        if isinstance(statement, TileDecl) and statement.tile is tile:
+            return True
+        if isinstance(statement, Repeat) and _declares(statement, tile):
+            return True
+    return False
 
 
 def _check_extents(site: Site, env: Env) -> None:
@@ -355,6 +357,12 @@ def _tile(site: Site) -> Tile:
 def _named(extent: Expr, env: Env) -> str:
     number = extent.evaluate(env)
     return str(number) if isinstance(extent, Const) else f"{extent} = {number}"
+
+
+def known(expr: Expr | None) -> Expr:
+    """Return what the first contraction into a tile has settled."""
+    assert expr is not None
+    return expr
 
 
 def differ(a: Expr, b: Expr) -> bool:

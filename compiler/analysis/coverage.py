@@ -9,7 +9,7 @@ from typing import NoReturn
 from compiler.analysis.instances import Env
 from compiler.analysis.regions import Cells, Region, count_hits, is_full, owners, stored
 from compiler.analysis.sites import Site, axes, index_symbols
-from kohakuaccel.errors import KernelError
+from kohakuaccel.errors import KernelError, Note
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Store, Trace, View
 from kohakutpu.lang.layout import rows_and_width
@@ -173,12 +173,15 @@ def _refuse_overlap(buffer: Buffer, regions: list[Region], cells: Cells, env: En
     else:
         who = " and ".join(r.instances.name(p) for r, p in found[-2:])
         fix = f"use an index of `{buffer.name}` that differs from instance to instance"
-    notes = [(r.site.statement.loc, "also written here") for r, _ in found[:1] if r is not region]
+    notes: list[Note] = []
+    if found[0][0] is not region:
+        notes.append((found[0][0].site.statement.loc, "also written here"))
+    notes.append((region.site.grid.loc, "instances come from here"))
     raise KernelError(
         f"{where} of `{buffer.name}` {_are(where)} written more than once: by {who}",
         loc=region.site.statement.loc,
         fix=fix,
-        notes=[*notes, (region.site.grid.loc, "instances come from here")],
+        notes=notes,
     )
 
 
@@ -190,7 +193,11 @@ def _refuse_gap(buffer: Buffer, stores: list[Site], cells: Cells, env: Env) -> N
     for axis in axes(_target(site), site):
         for index in site.indices:
             runs, needed = index.count, axis.count.evaluate(env)
-            if index.symbol is axis.index and not index_symbols(runs) and runs.evaluate(env) < needed:
+            if (
+                index.symbol is axis.index
+                and not index_symbols(runs)
+                and runs.evaluate(env) < needed
+            ):
                 detail = f": `{index.symbol}` runs over {runs.evaluate(env)} of {needed}"
                 loc = index.loc
     raise KernelError(
@@ -210,4 +217,3 @@ def _tiling_name(site: Site) -> str:
 def _are(where: str) -> str:
     plural = where.startswith(("rows", "columns")) or "," in where
     return "are" if plural else "is"
-

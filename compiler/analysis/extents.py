@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.analysis.contraction import differ
+from compiler.analysis.contraction import differ, known
 from compiler.analysis.instances import Env, Integers, enumerate_instances
 from compiler.analysis.sites import Axis, Site, axes, width_of
 from kohakuaccel.errors import KernelError
@@ -15,7 +15,6 @@ from kohakutpu.lang.ir import Tile
 from kohakutpu.lang.layout import rows_and_width, stored_elements
 from kohakutpu.lang.windows import tiles_of, walk
 
-EXTENT_OF_KIND = {"column": "row", "channel": "channel", "channel_tile": "channel", "scalar": "scalar"}
 ROW_FUNCTIONS = frozenset(("row_sum", "row_max", "row_min"))
 
 
@@ -52,6 +51,30 @@ def check_shapes(sites: list[Site]) -> None:
             width = width_of(view)
             if width is not None and target is not None and differ(width, target):
                 _refuse_width(view, store.view, str(width), str(target))
+
+
+def check_geometry(sites: list[Site], env: Env) -> None:
+    """Check with numbers what does not depend on an index: widths, and buffers cut into parts.
+
+    Raises
+    ------
+    KernelError
+        If two differ.
+    """
+    for site in sites:
+        if not isinstance(site.statement, Store):
+            continue
+        target = site.statement.view
+        for view in site.reads:
+            if view.kind == "part":
+                shapes = [tuple(e.evaluate(env) for e in _geometry(v)) for v in (view, target)]
+                if shapes[0] != shapes[1]:
+                    _refuse_geometry(view, target, shapes)
+            width, wanted = width_of(view), width_of(target)
+            if width is not None and wanted is not None:
+                numbers = width.evaluate(env), wanted.evaluate(env)
+                if numbers[0] != numbers[1]:
+                    _refuse_width(view, target, *(str(n) for n in numbers))
 
 
 def check_extents(sites: list[Site], env: Env) -> None:
@@ -96,15 +119,6 @@ def _check_store(store: Store) -> None:
 
 def _check_against(view: View, store: Store, site: Site, env: Env) -> None:
     target = store.view
-    if view.kind == "part":
-        shapes = [tuple(e.evaluate(env) for e in _geometry(v)) for v in (view, target)]
-        if shapes[0] != shapes[1]:
-            _refuse_geometry(view, target, shapes)
-    width, wanted = width_of(view), width_of(target)
-    if width is not None and wanted is not None:
-        numbers = width.evaluate(env), wanted.evaluate(env)
-        if numbers[0] != numbers[1]:
-            _refuse_width(view, target, *(str(n) for n in numbers))
     matching = {axis.what: axis for axis in axes(target, site)}
     for axis in axes(view, site):
         if axis.what in matching:
@@ -112,11 +126,9 @@ def _check_against(view: View, store: Store, site: Site, env: Env) -> None:
 
 
 def _check_tile(tile: Tile, store: Store, site: Site, env: Env) -> None:
-    assert tile.rows is not None and tile.cols is not None
-    assert tile.row is not None and tile.col is not None
     own = {
-        "rows": Axis("rows", tile.rows, tile.gm * LANES, tile.row, None),
-        "columns": Axis("columns", tile.cols, tile.gn * LANES, tile.col, None),
+        "rows": Axis("rows", known(tile.rows), tile.gm * LANES, known(tile.row), None),
+        "columns": Axis("columns", known(tile.cols), tile.gn * LANES, known(tile.col), None),
     }
     for view in [store.view, *site.reads]:
         for axis in axes(view, site):
@@ -124,7 +136,9 @@ def _check_tile(tile: Tile, store: Store, site: Site, env: Env) -> None:
                 _compare(view, axis, tile, own[axis.what], site, env)
 
 
-def _compare(view: View, axis: Axis, other: View | Tile, wanted: Axis, site: Site, env: Env) -> None:
+def _compare(
+    view: View, axis: Axis, other: View | Tile, wanted: Axis, site: Site, env: Env
+) -> None:
     """Check that two axes hold equally many elements in every instance."""
     extents = axis.extent.evaluate(env), wanted.extent.evaluate(env)
     if axis.index == wanted.index and extents[0] == extents[1]:
@@ -158,15 +172,14 @@ def _check_whole_rows(node: Value, store: Store, env: Env) -> None:
     if not tiles:
         return
     tile = tiles[0]
-    assert tile.cols is not None
-    width, block = tile.cols.evaluate(env), (tile.gn * LANES).evaluate(env)
+    width, block = known(tile.cols).evaluate(env), (tile.gn * LANES).evaluate(env)
     if width > block:
         raise KernelError(
             f"{node.op} needs whole rows, but tile `{tile.name}` holds {block} of {width} columns: "
             "a row crosses instances",
             loc=node.loc,
-            fix=f"use gn = {-(-width // LANES)} if that fits the accumulator, or store the tile into "
-            "an L.temp(...) and reduce in a stage over its rows",
+            fix=f"use gn = {-(-width // LANES)} if that fits the accumulator, or store the tile "
+            "into an L.temp(...) and reduce in a stage over its rows",
             notes=[(tile.loc, f"`{tile.name}` is made here")],
         )
 
@@ -178,7 +191,10 @@ def _geometry(view: View) -> tuple[Expr, Expr, Expr]:
 def _refuse_geometry(view: View, target: View, shapes: list[tuple[int, ...]]) -> None:
     a, b = view.buffer, target.buffer
     if shapes[0][:2] == shapes[1][:2]:
-        message = f"`{a.name}` is {a.dtype} and `{b.name}` is {b.dtype}: their rows are padded differently"
+        message = (
+            f"`{a.name}` is {a.dtype} and `{b.name}` is {b.dtype}: "
+            "their rows are padded differently"
+        )
         fix = "split by x.rows(n) instead of x.parts(n)"
     else:
         message = (

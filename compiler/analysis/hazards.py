@@ -86,8 +86,8 @@ def _refuse_stale(writer: Site, reader: Site, view: View) -> None:
             notes=[(loop.loc, "the loop")],
         )
     raise KernelError(
-        f"`{view}` reads what another statement of the same stage writes into `{name}`: a unit does "
-        "not wait between them, so it would read stale bytes",
+        f"`{view}` reads what another statement of the same stage writes into `{name}`: a unit "
+        "does not wait between them, so it would read stale bytes",
         loc=view.loc,
         fix=f"put the read into a stage of its own after the one that writes `{name}`",
         notes=[(writer.statement.loc, f"`{name}` is written here")],

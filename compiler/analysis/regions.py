@@ -34,10 +34,11 @@ class Cells:
 
     def describe(self, mask: NDArray[np.bool_]) -> str:
         """Return the first run of rows, of columns, or the first block where ``mask`` holds."""
-        if mask.all(axis=1).any():
-            return _run("row", self.rows, mask.all(axis=1))
-        if mask.all(axis=0).any():
-            return _run("column", self.columns, mask.all(axis=0))
+        whole_rows, whole_columns = np.all(mask, axis=1), np.all(mask, axis=0)
+        if whole_rows.any():
+            return _run("row", self.rows, whole_rows)
+        if whole_columns.any():
+            return _run("column", self.columns, whole_columns)
         row, column = (int(place[0]) for place in np.nonzero(mask))
         only_row, only_column = np.zeros(len(mask), bool), np.zeros(mask.shape[1], bool)
         only_row[row] = only_column[column] = True
@@ -118,8 +119,9 @@ def owners(regions: list[Region], row: int, column: int) -> list[tuple[Region, i
     found: list[tuple[Region, int]] = []
     for item in regions:
         box = item.rectangles
-        holds = (box[:, 0] <= row) & (row < box[:, 1]) & (box[:, 2] <= column) & (column < box[:, 3])
-        found += [(item, int(place)) for place in item.owner[holds]]
+        in_rows = (box[:, 0] <= row) & (row < box[:, 1])
+        in_columns = (box[:, 2] <= column) & (column < box[:, 3])
+        found += [(item, int(place)) for place in item.owner[in_rows & in_columns]]
     return found
 
 
@@ -153,4 +155,3 @@ def _run(what: str, breaks: Integers, mask: NDArray[np.bool_]) -> str:
     last = first + int(after[0]) if len(after) else len(mask)
     low, high = int(breaks[first]), int(breaks[last]) - 1
     return f"{what} {low}" if low == high else f"{what}s {low} to {high}"
-

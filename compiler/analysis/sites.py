@@ -37,13 +37,14 @@ class Site:
     @property
     def outer(self) -> tuple[Repeat, ...]:
         """Loops around the grid: they repeat whole stages."""
-        return tuple(s for s in self.scopes[: self.scopes.index(self.grid)] if isinstance(s, Repeat))
+        before = self.scopes[: self.scopes.index(self.grid)]
+        return tuple(scope for scope in before if isinstance(scope, Repeat))
 
     @property
     def inner(self) -> tuple[Repeat, ...]:
         """Loops inside the grid."""
-        place = self.scopes.index(self.grid)
-        return tuple(s for s in self.scopes[place + 1 :] if isinstance(s, Repeat))
+        after = self.scopes[self.scopes.index(self.grid) + 1 :]
+        return tuple(scope for scope in after if isinstance(scope, Repeat))
 
     @property
     def reads(self) -> list[View]:
@@ -118,9 +119,7 @@ def axes(view: View, site: Site) -> tuple[Axis, ...]:
         rows = Axis("rows", buffer.shape[0], groups * LANES, view.index[0], view.tilings[0])
         chunk = Axis("K", buffer.shape[1], tile.nk * KBLOCK, view.index[1], view.tilings[1])
         return rows, chunk
-    columns = Axis(
-        "columns", buffer.shape[-1], tile.gn * LANES, view.index[-1], view.tilings[-1]
-    )
+    columns = Axis("columns", buffer.shape[-1], tile.gn * LANES, view.index[-1], view.tilings[-1])
     if view.kind == "channel_tile":
         return (columns,)
     height = tile.gm * LANES

@@ -7,7 +7,7 @@ integers, and it can be asked for its affine form in a set of symbols.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, overload
@@ -37,10 +37,6 @@ class Expr(Unknown):
     def __add__(self, other: Any) -> Any:
         return _operate("+", self, other)
 
-    @overload
-    def __radd__(self, other: int) -> Expr: ...
-    @overload
-    def __radd__(self, other: float) -> Scalar: ...
     def __radd__(self, other: Any) -> Any:
         return _operate("+", other, self)
 
@@ -51,10 +47,6 @@ class Expr(Unknown):
     def __sub__(self, other: Any) -> Any:
         return _operate("-", self, other)
 
-    @overload
-    def __rsub__(self, other: int) -> Expr: ...
-    @overload
-    def __rsub__(self, other: float) -> Scalar: ...
     def __rsub__(self, other: Any) -> Any:
         return _operate("-", other, self)
 
@@ -65,10 +57,6 @@ class Expr(Unknown):
     def __mul__(self, other: Any) -> Any:
         return _operate("*", self, other)
 
-    @overload
-    def __rmul__(self, other: int) -> Expr: ...
-    @overload
-    def __rmul__(self, other: float) -> Scalar: ...
     def __rmul__(self, other: Any) -> Any:
         return _operate("*", other, self)
 
@@ -100,7 +88,11 @@ class Expr(Unknown):
         return binary("*", -1, self)
 
     def __eq__(self, other: object) -> bool:
-        same = self is other or (type(self) is type(other) and self._key() == other._key())  # pyright: ignore
+        same = self is other or (
+            isinstance(other, Expr)
+            and type(self) is type(other)
+            and bool(self._key() == other._key())
+        )
         if not same and tracing.active and not is_internal(_module_of_caller()):
             self._refuse("Python cannot compare it", _COMPARE)
         return same
@@ -108,7 +100,11 @@ class Expr(Unknown):
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> object:
+    def plain(self) -> Expr:
+        """Return the expression without what a subclass knows beside its value."""
+        return self
+
+    def _key(self) -> Any:
         """Return what makes two expressions the same."""
         raise NotImplementedError(type(self).__name__)
 
@@ -149,9 +145,11 @@ class Const(Expr):
         return self.value
 
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
+        """Return the integer."""
         return self.value
 
     def symbols(self) -> frozenset[Symbol]:
+        """Return nothing."""
         return frozenset()
 
     def __str__(self) -> str:
@@ -172,9 +170,11 @@ class Symbol(Expr):
         return id(self)
 
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
+        """Return the number that ``env`` gives it."""
         return env[self]
 
     def symbols(self) -> frozenset[Symbol]:
+        """Return the symbol alone."""
         return frozenset((self,))
 
     def __str__(self) -> str:
@@ -193,9 +193,11 @@ class Binary(Expr):
         return self.op, self.left, self.right
 
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
+        """Return the operation applied to both sides under ``env``."""
         return _FUNCTIONS[self.op](self.left.evaluate(env), self.right.evaluate(env))
 
     def symbols(self) -> frozenset[Symbol]:
+        """Return the symbols of both sides."""
         return self.left.symbols() | self.right.symbols()
 
     def __str__(self) -> str:
@@ -214,7 +216,7 @@ def _enclosed(part: Expr, op: str, on_the_right: bool) -> str:
     return str(part) if plain else f"({part})"
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -232,7 +234,14 @@ def as_expr(value: Expr | int) -> Expr:
     TypeError
         If ``value`` is no integer.
     """
-    return value if isinstance(value, Expr) else Const(index(value))
+    return value.plain() if isinstance(value, Expr) else Const(index(value))
+
+
+def is_integer(value: object) -> bool:
+    """Return whether ``value`` is an expression or an integer of Python or numpy (no bool)."""
+    if isinstance(value, Unknown):
+        return isinstance(value, Expr)
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def _module_of_caller() -> str:
@@ -240,7 +249,7 @@ def _module_of_caller() -> str:
 
 
 def _operate(op: str, left: Any, right: Any) -> Any:
-    if all(isinstance(x, Expr) or hasattr(x, "__index__") for x in (left, right)):
+    if is_integer(left) and is_integer(right):
         return binary(op, left, right)
     return _real(op, left, right) if op in "+-*" else NotImplemented
 

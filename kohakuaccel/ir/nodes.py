@@ -81,9 +81,9 @@ class Value:
     """A node of an elementwise graph.
 
     ``op`` is ``"load"`` (``view``), ``"tile"`` (``tile``), ``"const"`` (``number``, a float or a
-    :class:`kohakuaccel.ir.scalar.Scalar`; :func:`kohakuaccel.ir.scalar.evaluate` takes either), a primitive (``add sub mul neg abs
-    exp2 log2 recip rsqrt max min lt le eq select``; ``select`` of ``a, b, c`` is ``a`` where ``c`` is
-    not zero, else ``b``) or a row reduction (``row_sum row_max
+    :class:`~kohakuaccel.ir.scalar.Scalar`; :func:`~kohakuaccel.ir.scalar.evaluate` takes either), a
+    primitive (``add sub mul neg abs exp2 log2 recip rsqrt max min lt le eq select``; ``select`` of
+    ``a, b, c`` is ``a`` where ``c`` is not zero, else ``b``) or a row reduction (``row_sum row_max
     row_min``). ``extent`` says what it varies over: ``"full"``, ``"row"`` (one scalar a row),
     ``"channel"`` (one element a column), ``"scalar"``.
     """

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from kohakuaccel.ir.expr import Expr, Symbol
 from kohakuaccel.ir.unknown import Unknown
 
-Number = "float | int | Expr | Scalar"
-
 
 def _divide(a: float, b: float) -> float:
     if b != 0:
@@ -27,16 +25,12 @@ def _divide(a: float, b: float) -> float:
 def _power(a: float, b: float) -> float:
     if a == 0 and b < 0:
         return math.inf
-    if a < 0 and b != int(b):
+    if a < 0 and math.isfinite(b) and b != int(b):
         return math.nan
     try:
-        return a**b
+        return math.pow(a, b)
     except OverflowError:
         return -math.inf if a < 0 and b % 2 == 1 else math.inf
-
-
-def _exp2(a: float) -> float:
-    return _power(2.0, a)
 
 
 def _log2(a: float) -> float:
@@ -45,29 +39,35 @@ def _log2(a: float) -> float:
     return -math.inf if a == 0 else math.nan
 
 
-def _less(a: float, b: float) -> float:
-    return float(a < b)
+def _maximum(a: float, b: float) -> float:
+    return math.nan if math.isnan(a) or math.isnan(b) else max(a, b)
 
 
-_FUNCTIONS: dict[str, Callable[..., float]] = {
+def _select(a: float, b: float, condition: float) -> float:
+    return a if condition != 0 else b
+
+
+_UNARY: dict[str, Callable[[float], float]] = {
+    "neg": lambda a: -a,
+    "abs": math.fabs,
+    "exp2": lambda a: _power(2.0, a),
+    "log2": _log2,
+    "recip": lambda a: _divide(1.0, a),
+    "rsqrt": lambda a: _power(a, -0.5),
+}
+_BINARY: dict[str, Callable[[float, float], float]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "/": _divide,
     "**": _power,
-    "neg": lambda a: -a,
-    "abs": abs,
-    "exp2": _exp2,
-    "log2": _log2,
-    "recip": lambda a: _divide(1.0, a),
-    "rsqrt": lambda a: _power(a, -0.5),
-    "max": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else max(a, b),
-    "min": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),
-    "lt": _less,
+    "max": _maximum,
+    "min": lambda a, b: -_maximum(-a, -b),
+    "lt": lambda a, b: float(a < b),
     "le": lambda a, b: float(a <= b),
     "eq": lambda a, b: float(a == b),
-    "select": lambda a, b, c: a if c != 0 else b,
 }
+_FUNCTIONS: dict[str, Callable[..., float]] = {**_UNARY, **_BINARY, "select": _select}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kohakuaccel.errors import KernelError
-from kohakuaccel.ir.expr import Expr, Symbol, as_expr
+from kohakuaccel.ir.expr import Expr, Symbol, as_expr, is_integer
 from kohakuaccel.ir.nodes import Tiling
-from kohakuaccel.ir.unknown import Unknown
 from kohakuaccel.source import Location, caller
 
 
@@ -46,48 +46,56 @@ def dims(names: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tiled(Unknown):
+class Tiled(Expr):
     """A buffer cut into blocks: what grids and loops run over.
 
-    In arithmetic it is the number of blocks.
+    As an expression it is the number of blocks. A count made from it by arithmetic still counts
+    such blocks, only more or fewer of them.
     """
 
     tiling: Tiling
 
-    def __add__(self, other: Expr | int | Tiled) -> Expr:
-        return self.tiling.count + count_of(other)
+    def plain(self) -> Expr:
+        """Return the number of blocks."""
+        return self.tiling.count
 
-    def __radd__(self, other: Expr | int) -> Expr:
-        return other + self.tiling.count
+    def evaluate(self, env: Mapping[Symbol, int]) -> int:
+        """Return the number of blocks under ``env``."""
+        return self.tiling.count.evaluate(env)
 
-    def __sub__(self, other: Expr | int | Tiled) -> Expr:
-        return self.tiling.count - count_of(other)
+    def symbols(self) -> frozenset[Symbol]:
+        """Return the symbols that the number of blocks depends on."""
+        return self.tiling.count.symbols()
 
-    def __rsub__(self, other: Expr | int) -> Expr:
-        return other - self.tiling.count
+    def _key(self) -> object:
+        return self.tiling
 
-    def __mul__(self, other: Expr | int | Tiled) -> Expr:
-        return self.tiling.count * count_of(other)
+    def _counting(self, count: Any) -> Any:
+        return Tiled(replace(self.tiling, count=count)) if isinstance(count, Expr) else count
 
-    def __rmul__(self, other: Expr | int) -> Expr:
-        return other * self.tiling.count
+    def __add__(self, other: Any) -> Any:
+        return self._counting(self.tiling.count + other)
 
-    def __floordiv__(self, other: Expr | int | Tiled) -> Expr:
-        return self.tiling.count // count_of(other)
+    def __radd__(self, other: Any) -> Any:
+        return self._counting(other + self.tiling.count)
 
-    def __mod__(self, other: Expr | int | Tiled) -> Expr:
-        return self.tiling.count % count_of(other)
+    def __sub__(self, other: Any) -> Any:
+        return self._counting(self.tiling.count - other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._counting(self.tiling.count * other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._counting(other * self.tiling.count)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._counting(self.tiling.count // other)
 
     def __str__(self) -> str:
         return f"{self.tiling.buffer.name}.{self.tiling.kind}({self.tiling.size})"
 
 
-Count = Tiled | Expr | int
-
-
-def count_of(value: Count) -> Expr:
-    """Return a count as an expression."""
-    return value.tiling.count if isinstance(value, Tiled) else as_expr(value)
+Count = Expr | int
 
 
 def checked_count(value: object, what: str, loc: Location) -> tuple[Expr, Tiling | None]:
@@ -102,7 +110,7 @@ def checked_count(value: object, what: str, loc: Location) -> tuple[Expr, Tiling
         return value.tiling.count, value.tiling
     if isinstance(value, Expr):
         return value, None
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if not is_integer(value):
         raise KernelError(
             f"{what} counts blocks or iterations; {_shown(value)} is no count",
             loc=loc,
@@ -111,7 +119,9 @@ def checked_count(value: object, what: str, loc: Location) -> tuple[Expr, Tiling
         )
     count = as_expr(value)  # pyright: ignore[reportArgumentType]
     if count.evaluate({}) < 0:
-        raise KernelError(f"{what} cannot run {count} times", loc=loc, fix="use a count of 0 or more")
+        raise KernelError(
+            f"{what} cannot run {count} times", loc=loc, fix="use a count of 0 or more"
+        )
     return count, None
 
 

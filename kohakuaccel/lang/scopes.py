@@ -97,8 +97,8 @@ class LoopScope(Scope[T]):
         return Repeat(self._loc, self._indices[0])
 
 
-@overload
-def grid(first: Count, /) -> GridScope[Expr]: ...
+@overload  # of several overloads that fit, the first counts
+def grid(first: Count, /) -> GridScope[Expr]: ...  # pyright: ignore[reportOverlappingOverload]
 @overload
 def grid(first: Count, second: Count, /) -> GridScope[tuple[Expr, Expr]]: ...
 @overload
@@ -120,7 +120,7 @@ def grid(*counts: Count) -> GridScope[Any]:
 
 
 @overload
-def stage(first: Count, /) -> GridScope[Expr]: ...
+def stage(first: Count, /) -> GridScope[Expr]: ...  # pyright: ignore[reportOverlappingOverload]
 @overload
 def stage(first: Count, second: Count, /) -> GridScope[tuple[Expr, Expr]]: ...
 @overload
@@ -165,4 +165,3 @@ def _names(loc: Location, number: int) -> tuple[str, ...]:
     if len(found) == number:
         return tuple(found)
     return tuple("ijklmn"[n] if n < 6 else f"i{n}" for n in range(number))
-

@@ -76,8 +76,9 @@ def batch_of(buffer: Buffer, shape: Shape, loc: Location | None = None) -> Shape
     named = len(buffer.shape)
     if len(shape) < named or (len(shape) > named and not buffer.batched):
         more = "or more " if buffer.batched else ""
+        axes = f"{named} {more}{'axis' if named == 1 else 'axes'}"
         raise CallError(
-            f"`{buffer.name}` has {named} {more}ax{'i' if named == 1 else 'e'}s, {shape_text(buffer)}, "
+            f"`{buffer.name}` has {axes}, {shape_text(buffer)}, "
             f"but the argument has {len(shape)}: shape {tuple(shape)}",
             loc=loc or call_site(),
             fix=f"reshape the argument to {shape_text(buffer)}"

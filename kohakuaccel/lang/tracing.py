@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +63,7 @@ class Tracer:
         self.body.append(statement)
 
     @contextmanager
-    def inside(self, scope: Grid | Repeat) -> Iterator[None]:
+    def inside(self, scope: Grid | Repeat) -> Generator[None]:
         """Add ``scope`` and keep it open for the body of the ``with``."""
         self.add(scope)
         self.open.append(scope)
@@ -129,7 +129,7 @@ def active() -> Tracer | None:
 
 
 @contextmanager
-def tracing(trace: Trace) -> Iterator[Tracer]:
+def tracing(trace: Trace) -> Generator[Tracer]:
     """Record what happens in the body into ``trace``.
 
     Raises

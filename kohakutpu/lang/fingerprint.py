@@ -9,13 +9,15 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kohakuaccel.ir.expr import Expr
 from kohakuaccel.ir.nodes import Buffer
 from kohakuaccel.ir.scalar import Scalar
 from kohakuaccel.source import is_internal
 
-_tokens: dict[int, tuple[object, int]] = {}
+_identities: dict[int, tuple[object, int]] = {}  # holds the objects, so that ids stay theirs
+_UNITS = (bool, int, float, complex, str, bytes)
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
@@ -32,8 +34,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
 class _Digest:
     def __init__(self) -> None:
         self.hash = hashlib.blake2b(sys.version.encode(), digest_size=16)
-        self.seen: dict[int, int] = {}
-        self.alive: list[object] = []  # ids stay unique while the objects live
+        self.seen: dict[int, tuple[int, object]] = {}
 
     def write(self, *texts: object) -> None:
         for text in texts:
@@ -41,78 +42,50 @@ class _Digest:
             self.hash.update(len(raw).to_bytes(8, "little") + raw)
 
     def add(self, value: Any) -> None:
-        """Add a value by content."""
+        """Add a value by content; one that was met before by its number."""
         self.write(type(value).__qualname__)
-        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        if value is None or isinstance(value, _UNITS):
             self.write(value)
-            return
-        if id(value) in self.seen:
-            self.write("seen", self.seen[id(value)])
-            return
-        self.seen[id(value)] = len(self.seen)
-        self.alive.append(value)
-        self._add_object(value)
-
-    def _add_object(self, value: Any) -> None:
-        if isinstance(value, FunctionType):
-            self._add_function(value)
-        elif isinstance(value, MethodType):
-            self._add_all((value.__func__, value.__self__))
-        elif isinstance(value, CodeType):
-            self._add_code(value)
-        elif isinstance(value, (np.ndarray, np.generic)):
-            array = np.asarray(value)
-            self.write(array.dtype.str, array.shape)
-            if array.dtype.hasobject:
-                self._add_all(array.ravel().tolist())
-            else:
-                self.write(np.ascontiguousarray(array).tobytes())
-        elif isinstance(value, (tuple, list)):
-            self._add_all(value)
-        elif isinstance(value, (set, frozenset)):
-            parts = [self._alone(item) for item in value]
-            self.write(*sorted(parts))
-        elif isinstance(value, dict):
-            self._add_all(x for pair in value.items() for x in pair)
-        elif isinstance(value, (ModuleType, type)) or _is_installed(value):
-            self._add_named(value)
-        elif isinstance(value, (Expr, Scalar)):
-            self.write(str(value), *sorted(f"{s.kind} {s.name}" for s in value.symbols()))
-        elif isinstance(value, Buffer):
-            axes = (value.name, value.role, value.dtype, value.batched, value.any_rank)
-            self._add_all((*axes, value.shape, value.value))
+        elif id(value) in self.seen:
+            self.write("seen", self.seen[id(value)][0])
         else:
-            self._add_state(value)
+            self.seen[id(value)] = len(self.seen), value
+            self.add_object(value)
 
-    def _add_all(self, values: Iterable[Any]) -> None:
+    def add_all(self, values: Iterable[Any]) -> None:
         for value in values:
             self.add(value)
         self.write("end")
 
-    def _alone(self, value: Any) -> str:
-        other = _Digest()
-        other.add(value)
-        return other.hash.hexdigest()
+    def add_object(self, value: Any) -> None:
+        for kind, method in _METHODS.items():
+            if isinstance(value, kind):
+                method(self, value)
+                return
+        if _is_installed(value):
+            self.add_named(value)
+        else:
+            self.add_state(value)
 
-    def _add_function(self, function: FunctionType) -> None:
+    def add_function(self, function: FunctionType) -> None:
         if _is_installed(function):
-            self._add_named(function)
+            self.add_named(function)
             return
         code = function.__code__
-        self._add_code(code)
-        self._add_all((function.__defaults__, function.__kwdefaults__))
+        self.add_code(code)
+        self.add_all((function.__defaults__, function.__kwdefaults__))
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             self.write(name)
             try:
                 self.add(cell.cell_contents)
-            except ValueError:  # not assigned yet
+            except ValueError:  # the variable is not assigned yet
                 self.write("empty")
         for name in _names(code):
             if name in function.__globals__:
                 self.write(name)
-                self._add_reference(function.__globals__[name], code)
+                self.add_global(function.__globals__[name], code)
 
-    def _add_reference(self, value: Any, code: CodeType) -> None:
+    def add_global(self, value: Any, code: CodeType) -> None:
         """Add a global; of a module of the user's, what the code may take from it."""
         self.add(value)
         if isinstance(value, ModuleType) and not _is_installed(value):
@@ -121,26 +94,55 @@ class _Digest:
                     self.write(name)
                     self.add(vars(value)[name])
 
-    def _add_code(self, code: CodeType) -> None:
-        self.write(code.co_code, code.co_names, code.co_varnames, code.co_filename)
-        self.write(code.co_firstlineno, code.co_linetable, code.co_flags)
-        self._add_all(code.co_consts)
+    def add_code(self, code: CodeType) -> None:
+        self.write(code.co_code, code.co_names, code.co_varnames, code.co_flags)
+        self.write(code.co_filename, code.co_firstlineno, code.co_linetable)  # the debug map
+        self.add_all(code.co_consts)
 
-    def _add_named(self, value: Any) -> None:
-        self.write(getattr(value, "__module__", None), getattr(value, "__qualname__", None))
-        self.write(getattr(value, "__name__", None))
-        if isinstance(value, type) and not _is_installed(value):
-            self._add_all(value.__bases__)
-            for name, member in sorted(vars(value).items()):
-                if isinstance(member, (FunctionType, int, float, str, bytes, tuple, property)):
+    def add_method(self, method: MethodType) -> None:
+        self.add_all((method.__func__, method.__self__))
+
+    def add_array(self, array: Any) -> None:
+        contents: NDArray[Any] = np.asarray(array)
+        self.write(contents.dtype.str, contents.shape)
+        if contents.dtype.hasobject:
+            self.add_all(contents.ravel().tolist())
+        else:
+            self.write(contents.tobytes())
+
+    def add_set(self, values: Any) -> None:
+        self.write(*sorted(_alone(value) for value in values))
+
+    def add_dict(self, values: Any) -> None:
+        for key in values:
+            self.add_all((key, values[key]))
+
+    def add_class(self, kind: Any) -> None:
+        self.add_named(kind)
+        if not _is_installed(kind):
+            self.add_all(kind.__bases__)
+            members: dict[str, Any] = dict(vars(kind))
+            for name, member in sorted(members.items()):
+                if isinstance(member, (FunctionType, property, tuple, *_UNITS)):
                     self.write(name)
                     self.add(member)
 
-    def _add_state(self, value: Any) -> None:
-        """Add an object by its class and attributes, else by a number of its own."""
-        if isinstance(value, property):
-            self._add_all((value.fget, value.fset))
-            return
+    def add_symbolic(self, value: Any) -> None:
+        self.write(str(value), *sorted(f"{s.kind} {s.name}" for s in value.symbols()))
+
+    def add_buffer(self, buffer: Buffer) -> None:
+        self.write(buffer.name, buffer.role, buffer.dtype, buffer.batched, buffer.any_rank)
+        self.add_all((buffer.shape, buffer.value))
+
+    def add_property(self, value: property) -> None:
+        self.add_all((value.fget, value.fset))
+
+    def add_named(self, value: Any) -> None:
+        for attribute in ("__module__", "__qualname__", "__name__"):
+            self.write(getattr(value, attribute, None))
+
+    def add_state(self, value: Any) -> None:
+        """Add an object by its class and attributes, without any by a number of its own."""
         state = dict(getattr(value, "__dict__", {}))
         for kind in type(value).__mro__:
             for name in _slots(kind):
@@ -149,9 +151,31 @@ class _Digest:
         self.add(type(value))
         if state:
             self.add(state)
-            return
-        token = _tokens.setdefault(id(value), (value, len(_tokens)))[1]
-        self.write("identity", token)
+        else:
+            entry = _identities.setdefault(id(value), (value, len(_identities)))
+            self.write("identity", entry[1])
+
+
+_METHODS: dict[Any, Callable[[_Digest, Any], None]] = {
+    FunctionType: _Digest.add_function,
+    MethodType: _Digest.add_method,
+    CodeType: _Digest.add_code,
+    (np.ndarray, np.generic): _Digest.add_array,
+    (tuple, list): _Digest.add_all,
+    (set, frozenset): _Digest.add_set,
+    dict: _Digest.add_dict,
+    type: _Digest.add_class,
+    ModuleType: _Digest.add_named,
+    property: _Digest.add_property,
+    (Expr, Scalar): _Digest.add_symbolic,
+    Buffer: _Digest.add_buffer,
+}
+
+
+def _alone(value: Any) -> str:
+    digest = _Digest()
+    digest.add(value)
+    return digest.hash.hexdigest()
 
 
 def _names(code: CodeType) -> list[str]:
@@ -168,14 +192,15 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def _is_installed(value: Any) -> bool:
-    """Return whether a module, class or function comes with Python, a package or this toolchain."""
-    if not isinstance(value, (ModuleType, type, FunctionType)) and not callable(value):
+    """Return whether a module, class or callable is Python's, a package's or this toolchain's."""
+    if isinstance(value, ModuleType):
+        name: Any = value.__name__
+    elif callable(value):
+        name = getattr(value, "__module__", None)
+    else:
         return False
-    name: Any = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
-    if not isinstance(name, str):
-        return isinstance(value, type)
+    if not isinstance(name, str) or name == "__main__":
+        return False
     if name.split(".")[0] in sys.stdlib_module_names or is_internal(name):
-        return name != "__main__"
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None) or ""
-    return "site-packages" in file or (module is not None and not file and name == "builtins")
+        return True
+    return "site-packages" in (getattr(sys.modules.get(name), "__file__", None) or "")

@@ -76,7 +76,8 @@ def gelu(x: Any) -> Expression:
     value = as_value(x)
     square = apply("mul", value, value)
     inner = apply("add", apply("mul", square, GELU_CUBIC), GELU_LINEAR)
-    return apply("mul", value, apply("recip", apply("add", apply("exp2", apply("mul", value, inner)), 1.0)))
+    power = apply("exp2", apply("mul", value, inner))
+    return apply("mul", value, apply("recip", apply("add", power, 1.0)))
 
 
 def relu(x: Any) -> Expression:
@@ -85,7 +86,7 @@ def relu(x: Any) -> Expression:
 
 
 def erf(x: Any) -> Expression:
-    """Return the error function by a rational approximation, absolute error below 1.5e-7 and rounding."""
+    """Return the error function; the approximation is within 1.5e-7, plus rounding."""
     value = as_value(x)
     size = apply("abs", value)
     t = apply("recip", apply("add", apply("mul", size, ERF_T), 1.0))

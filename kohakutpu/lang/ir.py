@@ -15,8 +15,8 @@ class Tile:
 
     ``precision`` is ``"default"`` or ``"high"`` (three sweeps over K: lead*lead, lead*residual,
     residual*lead). ``sweeps`` is how many times the kernel says that all of K goes into the tile.
-    ``rows`` and ``cols`` are the extents of the whole matrix that it is a tile of, ``row`` and ``col``
-    which tile: all four come from the first contraction into it.
+    ``rows`` and ``cols`` are the extents of the whole matrix that it is a tile of, ``row`` and
+    ``col`` which tile: all four come from the first contraction into it.
     """
 
     name: str

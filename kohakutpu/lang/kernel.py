@@ -1,7 +1,8 @@
 """The ``kernel`` decorator: a Python function becomes something to trace, plan and call.
 
 Calling a kernel needs a compiler and a device, which live above this package. They install
-themselves with :func:`set_backend`; a kernel called before that imports `kohakutpu.api`, which does.
+themselves with :func:`set_backend`; a kernel called before that imports `kohakutpu.api`, which
+does it.
 """
 
 from __future__ import annotations

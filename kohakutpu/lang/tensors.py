@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from operator import index
 from types import EllipsisType
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kohakuaccel.errors import KernelError
-from kohakuaccel.ir.expr import Const, Expr, as_expr, ceildiv
+from kohakuaccel.ir.expr import Const, Expr, as_expr, ceildiv, is_integer
 from kohakuaccel.ir.nodes import Buffer, Tiling
 from kohakuaccel.lang.counts import Tiled
 from kohakuaccel.lang.tracing import Tracer, current
@@ -94,13 +96,14 @@ class Tensor(Elementwise):
             If ``n`` is out of range.
         """
         size = self._size(n, "rows", caller(), None)
-        return Tiled(Tiling("rows", self.buffer, size, ceildiv(rows_and_width(self.buffer)[0], size)))
+        count = ceildiv(rows_and_width(self.buffer)[0], size)
+        return Tiled(Tiling("rows", self.buffer, size, count))
 
-    def __getitem__(self, index: Index | tuple[Index, ...]) -> Window:
-        """Return the window that ``index`` selects."""
-        return Window(self.buffer, index if isinstance(index, tuple) else (index,), caller())
+    def __getitem__(self, place: Index | tuple[Index, ...]) -> Window:
+        """Return the window that ``place`` selects."""
+        return Window(self.buffer, place if isinstance(place, tuple) else (place,), caller())
 
-    def __setitem__(self, index: Index | tuple[Index, ...], window: Window) -> None:
+    def __setitem__(self, place: Index | tuple[Index, ...], window: object) -> None:
         if not isinstance(window, Window) or not window.stored:
             raise KernelError(
                 f"`{self.buffer.name}[...] = ...` does not write a buffer",
@@ -173,7 +176,8 @@ class Tensor(Elementwise):
                 f"`{buffer.name}.{what}` needs a buffer of rows and columns, "
                 f"but `{buffer.name}` has {axes}",
                 loc=loc,
-                fix="declare two axes, with a leading `...` for a batch, or use .parts(n) or .rows(n)",
+                fix="declare two axes, with a leading `...` for a batch; .parts(n) and .rows(n) "
+                "split any buffer",
                 notes=[(buffer.loc, f"`{buffer.name}` is declared here")],
             )
 
@@ -195,7 +199,7 @@ class Tensor(Elementwise):
         return f"`{self.buffer.name}`"
 
 
-def In(*shape: Axis, dtype: str = "fp16") -> Tensor:  # noqa: N802 (it declares, like a class)
+def In(*shape: Axis, dtype: str = "fp16") -> Tensor:
     """Declare an argument; ``...`` first absorbs leading axes.
 
     Parameters
@@ -214,7 +218,7 @@ def In(*shape: Axis, dtype: str = "fp16") -> Tensor:  # noqa: N802 (it declares,
     return Tensor(declare("in", shape, dtype, caller()))
 
 
-def Out(*shape: Axis, dtype: str = "fp16") -> Tensor:  # noqa: N802 (it declares, like a class)
+def Out(*shape: Axis, dtype: str = "fp16") -> Tensor:
     """Declare a result, which the call allocates and returns; see :func:`In`."""
     return Tensor(declare("out", shape, dtype, caller()))
 
@@ -263,10 +267,7 @@ def table(array: Any, dtype: Any = None) -> Tensor:
             fix="give it an array of a real dtype",
         )
     if dtype is None:
-        with np.errstate(over="ignore"):
-            narrow = contents.astype(np.float16)
-        exact = np.array_equal(narrow.astype(np.float64), contents, equal_nan=contents.dtype.kind == "f")
-        dtype = "fp16" if exact else "fp32"
+        dtype = "fp16" if _fits_fp16(contents) else "fp32"
     name = _dtype(dtype, loc)
     buffer = Buffer(
         _fresh(tracer, loc.target or "table"),
@@ -291,15 +292,16 @@ def declare(role: str, shape: tuple[Axis, ...], dtype: Any, loc: Location) -> Bu
     leading = bool(shape) and shape[0] is Ellipsis
     axes: list[Expr] = []
     for number, axis in enumerate(shape[leading:], start=int(leading)):
-        good = isinstance(axis, Expr) or (hasattr(axis, "__index__") and not isinstance(axis, bool))
-        if not good or (not isinstance(axis, Expr) and int(axis) < 1):  # pyright: ignore
-            what = "`...` comes first or not at all" if axis is Ellipsis else f"{axis!r} is no extent"
+        number: Any = axis
+        if not is_integer(axis) or (not isinstance(axis, Expr) and index(number) < 1):
+            late = "`...` comes first or not at all"
+            what = late if axis is Ellipsis else f"{axis!r} is no extent"
             raise KernelError(
                 f"axis {number} of this declaration: {what}",
                 loc=loc,
                 fix='use symbols of dims("M, N"), arithmetic on them, or whole numbers from 1',
             )
-        axes.append(as_expr(axis))  # pyright: ignore[reportArgumentType]
+        axes.append(as_expr(number))
     return Buffer(
         "",
         role,
@@ -320,9 +322,8 @@ def checked_size(size: Any, what: str, loc: Location, limit: int | None) -> Expr
         If it is no integer, below 1 or above ``limit``.
     """
     if isinstance(size, Expr):
-        return size
-    good = hasattr(size, "__index__") and not isinstance(size, bool)
-    number = int(size) if good else 0
+        return as_expr(size)
+    number = index(size) if is_integer(size) else 0
     if number < 1 or (limit is not None and number > limit):
         bounds = f"from 1 to {limit}" if limit is not None else "of at least 1"
         raise KernelError(
@@ -331,6 +332,12 @@ def checked_size(size: Any, what: str, loc: Location, limit: int | None) -> Expr
             fix="use such a number, or None to let the compiler choose",
         )
     return Const(number)
+
+
+def _fits_fp16(contents: NDArray[Any]) -> bool:
+    with np.errstate(over="ignore"):
+        narrow = contents.astype(np.float16).astype(np.float64)
+    return np.array_equal(narrow, contents, equal_nan=contents.dtype.kind == "f")
 
 
 def _dtype(dtype: Any, loc: Location) -> str:
@@ -364,4 +371,3 @@ def _last(tracer: Tracer) -> str:
 
 def _axes(number: int) -> str:
     return "one axis" if number == 1 else f"{number or 'no'} axes"
-

@@ -62,7 +62,7 @@ def tile(
         _AUTO if size is None else checked_size(size, f"{what} of L.tile", loc, SIZE_LIMIT)
         for size, what in ((gm, "gm"), (gn, "gn"), (nk, "nk"))
     ]
-    declared = Tile(name, *sizes, precision or "default", sweeps, loc)
+    declared = Tile(name, sizes[0], sizes[1], sizes[2], precision or "default", sweeps, loc)
     tracer.add(TileDecl(loc, declared))
     return Accumulator(declared, tracer, grid)
 
@@ -180,9 +180,7 @@ class Accumulator(Elementwise):
         return f"tile `{self.tile.name}`"
 
 
-def _size(
-    knob: str, known: Expr, view: View, axis: int, tracer: Tracer, declared: Tile
-) -> Expr:
+def _size(knob: str, known: Expr, view: View, axis: int, tracer: Tracer, declared: Tile) -> Expr:
     """Return a size of the tile, from its declaration or from the tiling behind an index."""
     tiling: Tiling | None = view.tilings[axis]
     if known is _AUTO:
@@ -198,4 +196,3 @@ def _size(
                 notes=[(declared.loc, f"`{declared.name}` is made here")],
             )
     return known
-

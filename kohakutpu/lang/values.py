@@ -15,8 +15,8 @@ from kohakuaccel.ir.unknown import Unknown
 from kohakuaccel.lang.tracing import current
 from kohakuaccel.source import Location, caller
 
-COMMUTATIVE = frozenset(("add", "mul", "max", "min", "eq"))
 SCALAR_OPS = {"add": "+", "sub": "-", "mul": "*"}
+EXPONENTS = frozenset((*(float(n) for n in range(-8, 9)), 0.5, -0.5))
 
 
 class Elementwise(Unknown):
@@ -164,7 +164,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
-    "divide": operator.truediv,
+    "divide": operator.truediv,  # pyright: ignore[reportUnknownMemberType]
     "less": operator.lt,
     "less_equal": operator.le,
     "greater": operator.gt,
@@ -198,13 +198,12 @@ def as_value(operand: Any, loc: Location | None = None) -> Expression:
                         fix="put what depends on it into an L.table(...) and load its window",
                     )
         return Expression(Value("const", (), "scalar", loc, number=number), None)
+    what: type = type(operand)
     fix = "use windows such as x[r], tiles, numbers and what is computed from them"
-    if isinstance(operand, np.ndarray):
+    if issubclass(what, (np.ndarray, list, tuple)):
         fix = "make it a buffer with L.table(array), and index that"
-    elif isinstance(operand, (list, tuple)):
-        fix = "make it a buffer with L.table(np.array(...)), and index that"
     raise KernelError(
-        f"a {type(operand).__name__} is no operand of elementwise arithmetic", loc=loc, fix=fix
+        f"a {what.__name__} is no operand of elementwise arithmetic", loc=loc, fix=fix
     )
 
 
@@ -242,9 +241,8 @@ def power(base: Any, exponent: Any) -> Expression:
         If ``exponent`` is neither a whole number from -8 to 8 nor 0.5 nor -0.5.
     """
     loc = caller()
-    known = isinstance(exponent, (int, float)) or isinstance(exponent, np.generic)
-    number = float(exponent) if known else 0.0
-    if not known or not (number == int(number) and abs(number) <= 8) and abs(number) != 0.5:
+    number = as_number(exponent) if is_number(exponent) else None
+    if not isinstance(number, float) or number not in EXPONENTS:
         raise KernelError(
             "a power needs an exponent that is a whole number from -8 to 8, or 0.5 or -0.5",
             loc=loc,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from kohakuaccel.errors import KernelError
-from kohakuaccel.ir.expr import Expr, as_expr
+from kohakuaccel.ir.expr import Expr, Symbol, as_expr, is_integer
 from kohakuaccel.ir.nodes import Buffer, Grid, Store, Tiling, Value, View
 from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
@@ -28,7 +28,13 @@ WANTED = {
     "rows": ("rows",),
     "column": ("rows",),
 }
-EXTENT = {"tile": "full", "channel_tile": "channel", "part": "full", "rows": "full", "column": "row"}
+EXTENT = {
+    "tile": "full",
+    "channel_tile": "channel",
+    "part": "full",
+    "rows": "full",
+    "column": "row",
+}
 
 
 class Window(Elementwise):
@@ -162,9 +168,7 @@ class Window(Elementwise):
                 loc=loc,
                 fix="index by the indices of the grid: one names a whole tile, part or block",
             )
-        if not isinstance(index, Expr) and (
-            isinstance(index, bool) or not hasattr(index, "__index__")
-        ):
+        if not is_integer(index):
             raise KernelError(
                 f"an index of `{self.buffer.name}` is a {type(index).__name__}, not an integer",
                 loc=loc,
@@ -211,7 +215,7 @@ class Window(Elementwise):
 
     def _refuse_closed(self, tracer: Tracer, value: Expression, loc: Location) -> None:
         for load in loads(value.node):
-            closed = tracer.closed(frozenset().union(*(i.symbols() for i in load.index)))
+            closed = tracer.closed(frozenset[Symbol]().union(*(i.symbols() for i in load.index)))
             if closed is not None:
                 raise KernelError(
                     f"the value depends on `{closed.symbol}`, whose loop has ended",
