@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
-from kohakutpu.api.convert import FORMATS, pack, unpack
+from kohakutpu.api.convert import FORMATS, pack, row_bytes, unpack
 from kohakutpu.api.storage import Storage
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ class Array:
         same_rows = (self.shape or (1,))[-1] == (shape or (1,))[-1]
         assert same_rows, f"{self.shape} and {shape} have rows of different widths"
         assert math.prod(shape) == self.size, f"{self.shape} and {shape} differ in size"
+        return self if shape == self.shape else type(self)(self.storage, shape, self.format)
+
+    def stored_as(self, shape: Sequence[int]) -> Self:
+        """Return the same memory under a shape of as many words; padding may become elements."""
+        shape = tuple(shape)
+        rows, _, stride = row_bytes(shape, self.format)
+        assert rows * stride == self.storage.nbytes, f"{self.shape} is not stored as {shape}"
         return self if shape == self.shape else type(self)(self.storage, shape, self.format)
 
     # ----------------------------------------------------------- description

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from compiler.pipeline import ArgSpec, Compiled, compile_kernel
-
 from kohakutpu.config import Machine
 from kohakutpu.lang import Kernel
 from kohakutpu.lang.fingerprint import fingerprint
@@ -46,7 +45,7 @@ class Compilations:
         CallError
             If the arguments do not fit its parameters.
         """
-        chosen = fingerprint(dict(knobs)) if knobs else ""
+        chosen = fingerprint(cast("Any", dict(knobs))) if knobs else ""
         key = (kernel.source_key, chosen, tuple(specs), machine.hash)
         known = self._known.get(key)
         if known is not None:

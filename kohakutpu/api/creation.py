@@ -14,7 +14,7 @@ from kohakutpu.api.convert import as_array, format_of, to_format
 from kohakutpu.api.session import current
 from kohakutpu.api.tensor import Tensor
 
-Shape = int | Sequence[int]
+Shape = int | np.integer[Any] | Sequence[int]
 
 
 def tensor(array_like: Any, dtype: DTypeLike | str | None = None) -> Tensor:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compiler.pipeline import ArgSpec, Compiled
-
 from kohakuaccel.errors import CallError
 from kohakuaccel.runtime.device import DeviceFault
 from kohakuaccel.source import caller

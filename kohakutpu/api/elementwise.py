@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,12 +18,15 @@ from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
 from kohakutpu import kernels
 from kohakutpu.api.array import Array
+from kohakutpu.config import WORD_BYTES
 from kohakutpu.kernels import broadcast
 
 if TYPE_CHECKING:
     from kohakutpu.api.tensor import Tensor
 
 Number = bool | int | float | np.integer[Any] | np.floating[Any] | np.bool_
+WORD_ELEMENTS = WORD_BYTES // 2
+ROW_WORDS = 256  # longer rows are computed in pieces
 NUMBERS = (bool, int, float, np.integer, np.floating, np.bool_)
 
 
@@ -59,6 +62,8 @@ def apply(name: str, *operands: Tensor | Number) -> Tensor:
         whole = [p == shape for p in padded]
         forms = ["part" if fits else scalar_form(x) for x, fits in zip(tensors, whole, strict=True)]
         views = [x.view(shape if fits else ()) for x, fits in zip(tensors, whole, strict=True)]
+        if all(whole):
+            return getattr(kernels, name)(*views)
         return broadcast.kernel_for(name, tuple(forms))(*views)
     return by_rows(name, tensors, padded, shape)
 
@@ -70,34 +75,43 @@ def by_rows(
     groups = merged_axes(padded, shape)
     extents = [math.prod(shape[axis] for axis in group) for group in groups]
     present = [[all(p[axis] == shape[axis] for axis in group) for group in groups] for p in padded]
-    width = shape[-1]
-    forms: list[str] = []
-    for x, p, has in zip(tensors, padded, present, strict=True):
-        along = p[-1] == width
-        rows = has[-1]
-        if x.size == 1:
-            forms.append(scalar_form(x))
-        else:
-            forms.append(("full" if rows else "channel") if along else ("column" if rows else ""))
-    if "" in forms:
+    pieces, width = split_width(shape[-1])
+    if pieces > 1:
+        extents.append(pieces)
+        for p, has in zip(padded, present, strict=True):
+            has.append(p[-1] > 1)
+    scalars = [x.size == 1 for x in tensors]
+    rows = [has[-1] for has in present]
+    wide = [p[-1] == shape[-1] for p in padded]
+    if not all(s or r or w for s, r, w in zip(scalars, rows, wide, strict=True)):
         # One element for many rows, another one elsewhere: give every row an instance of its own.
         extents.append(1)
         for has in present:
             has.append(True)
-        forms = [
-            form if form in broadcast.SCALARS else ("full" if p[-1] == width else "column")
-            for form, p in zip(forms, padded, strict=True)
-        ]
+        rows = [True for _ in tensors]
     views: list[Tensor] = []
-    for x, p, has, form in zip(tensors, padded, present, forms, strict=True):
-        if form in broadcast.SCALARS:
+    forms: list[str] = []
+    for x, scalar, row, along, has in zip(tensors, scalars, rows, wide, present, strict=True):
+        if scalar:
+            forms.append(scalar_form(x))
             views.append(x.view(()))
             continue
+        forms.append(("full" if row else "channel") if along else "column")
         lead = [extent if there else 1 for extent, there in zip(extents, has, strict=True)]
-        if form == "channel":
-            lead.pop()
-        views.append(x.view((*lead, p[-1])))
-    return broadcast.kernel_for(name, tuple(forms))(*views).view(shape)
+        views.append(x.stored_as((*lead[: None if row else -1], width if along else 1)))
+    return broadcast.kernel_for(name, tuple(forms))(*views).stored_as(shape)
+
+
+def split_width(width: int) -> tuple[int, int]:
+    """Return pieces and elements of each, so that a row in memory is pieces that fit an L1.
+
+    What fills up the last word of a row is computed with; nobody looks at the result.
+    """
+    words = -(-width // WORD_ELEMENTS)
+    if words <= ROW_WORDS:
+        return 1, width
+    each = next(n for n in range(ROW_WORDS, 0, -1) if words % n == 0)
+    return words // each, each * WORD_ELEMENTS
 
 
 def merged_axes(padded: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> list[list[int]]:
@@ -152,9 +166,10 @@ def as_operand(name: str, value: Any, like: Array) -> Any:
         return value
     if not isinstance(value, NUMBERS):
         require_tensor(name, value)
+    value = cast("Any", value)
     with np.errstate(over="ignore"):
-        number = np.float32(value)
-    if np.isinf(number) and np.isfinite(value):
+        number = np.float32(float(value))
+    if np.isinf(number) and np.isfinite(float(value)):
         raise CallError(
             f"{name}: the number {value} is beyond FP32, which ends at 3.4028235e38",
             loc=caller(),

@@ -18,6 +18,7 @@ from kohakutpu.devices import DEFAULT, KINDS
 def info() -> None:
     """Show versions, devices and the machines there are presets for."""
     console = Console(highlight=False, soft_wrap=True)
+    console.width = max(console.width, 100)  # the hashes, whole
     console.print(
         f"kohakutpu {metadata.version('kohakutpu')}, Python {platform.python_version()}, "
         f"numpy {np.__version__}"

@@ -111,5 +111,9 @@ def compile_named(
     """
     kernel = find_kernel(name)
     specs = [read_shape(text) for text in shapes]
-    _, chosen = kernel.bind(tuple(specs), read_knobs(knobs))
-    return COMPILATIONS.get(kernel, specs, chosen, machine)
+    try:
+        _, chosen = kernel.bind(tuple(specs), read_knobs(knobs))
+        return COMPILATIONS.get(kernel, specs, chosen, machine)
+    except CallError as error:
+        error.loc = None  # the call is the command line, not a line of a program
+        raise

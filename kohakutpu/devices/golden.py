@@ -54,7 +54,7 @@ class GoldenDevice:
 
     def write(self, address: int, data: Bytes) -> None:
         """Copy `data` to memory from byte `address`."""
-        self._machine.memory.write(address, data)
+        self._machine.memory.write(address, np.frombuffer(data, np.uint8))
 
     def read(self, address: int, nbytes: int) -> Bytes:
         """Return a view of memory, valid until the next call."""

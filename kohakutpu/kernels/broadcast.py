@@ -30,11 +30,17 @@ from kohakutpu.lang import Kernel, kernel
 
 M, W = dims("M, W")
 
+
+def quotient(a: Any, b: Any) -> Any:
+    """Return ``a / b``."""
+    return a / b
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
-    "div": lambda a, b: a / b,
+    "div": quotient,
     "maximum": L.maximum,
     "minimum": L.minimum,
     "where": L.where,

@@ -1,3 +1,4 @@
+# pyright: reportUnusedExpression=false, reportOperatorIssue=false
 import numpy as np
 import pytest
 

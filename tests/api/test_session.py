@@ -1,3 +1,4 @@
+# pyright: reportUnusedExpression=false, reportOperatorIssue=false
 """Devices, memory, counters, and what happens when a run ends early."""
 
 import gc
@@ -201,8 +202,8 @@ def test_an_exception_in_the_middle_of_a_run(
 
 def test_a_fault_names_the_kernel_line(own: ktpu.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     x = ktpu.tensor(np.arange(64).reshape(4, 16))
+    from kohakutpu.model.execute import Execute
     from kohakutpu.model.faults import Violation
-    from kohakutpu.model.vector import Execute
 
     def broken(self: Execute, unit: Any, args: Any) -> Any:
         raise Violation("L1_RANGE", "word 9000 of 8192", word=9000, words=8192)

@@ -44,7 +44,7 @@ def test_layout_by_hand() -> None:
     assert len(packed) == 64
     assert unpack(packed, (2, 9), "fp16").tolist() == np.arange(1, 19).reshape(2, 9).tolist()
     assert len(pack(np.ones((3, 9), np.float32), "fp32")) == 3 * 64
-    assert len(pack(np.float16(1)[()].reshape(()), "fp16")) == 32
+    assert len(pack(np.array(1, np.float16), "fp16")) == 32
 
 
 @given(hnp.arrays(np.float16, hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=20)))

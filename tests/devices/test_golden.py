@@ -16,14 +16,15 @@ SMALL = preset("small")
 CORE = SMALL.of_kind("V")[0].id
 
 # Double 16 FP16 elements: a1 is the input's address, a2 the output's.
+WINDOW = "l1_stride=1 rows=1 row_extent=1 cols=16 col_extent=16 format=fp16"
 DOUBLE = f"""\
 seta a1 0
 seta a2 0
-vfill mem=a1 stride=1 l1=0 l1_stride=1 rows=1 row_extent=1 cols=16 col_extent=16 format=fp16 ; post n{CORE}:s0
+vfill mem=a1 stride=1 l1=0 {WINDOW} ; post n{CORE}:s0
 sync 1 ; wait s0>=1
 exec rows=1 cols=16 f=mac a=l1h[0]/1 b=2.0 dst=l1h[1]/1 ; post n{CORE}:s1
 sync 2 ; wait s1>=1
-vdrain l1=1 l1_stride=1 rows=1 row_extent=1 cols=16 col_extent=16 format=fp16 order=row to=memory mem=a2 stride=1
+vdrain l1=1 {WINDOW} order=row to=memory mem=a2 stride=1
 halt
 """
 EXEC = 4

@@ -15,7 +15,7 @@ def quantise(x: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     padded = np.zeros((rows, blocks * BLOCK))
     padded[:, :depth] = x
     x = padded.reshape(rows, blocks, BLOCK)
-    bad = ~np.isfinite(x).all(axis=-1)
+    bad = np.logical_not(np.isfinite(x).all(axis=-1))
     x = np.where(bad[..., None], 0.0, x)
     amax = np.abs(x).max(axis=-1)
     exponent = np.frexp(np.where(amax == 0, 1.0, amax))[1] - 1
@@ -108,7 +108,7 @@ def assert_close(ours: NDArray, exact: Array, ulps: float = 1.0, absolute: float
     finite = np.isfinite(rounded)
     same = ours[~finite & ~np.isnan(exact)] == rounded[~finite & ~np.isnan(exact)]
     assert same.all(), "Inf differs"
-    spacing = np.spacing(np.abs(rounded[finite])).astype(float)
+    spacing = np.spacing(np.minimum(np.abs(rounded[finite]), 32768)).astype(float)
     error = np.abs(ours[finite].astype(float) - exact[finite])
     limit = ulps * spacing + absolute
     assert (error <= limit).all(), f"off by up to {np.max(error / spacing):.3g} ulps"

@@ -1,6 +1,7 @@
 """Compiled once for what decides a compilation, again when any of it changes."""
 
 import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def compiles(call: object) -> int:
     return COMPILATIONS.compiles - before
 
 
-def helper(value: L.Tensor) -> L.Tensor:
+def helper(value: Any) -> Any:
     return value * 2
 
 
