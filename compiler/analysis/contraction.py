@@ -275,7 +275,9 @@ def _hits(pair: list[Site], needed: int, env: Env) -> Iterator[Integers]:
     found = frozenset[Symbol]().union(*(index_symbols(expr) for expr in exprs))
     outer = tuple(sorted(found - own, key=lambda symbol: symbol.name))
     birth = _around_tile(pair[0])
-    rows = _stack(enumerate_instances(birth, env, outer), outer)
+    births = enumerate_instances(birth, env, outer)
+    outer = tuple(births.values)  # with what decides how often the loops around it run
+    rows = _stack(births, outer)
     for site in pair:
         index = _lhs(site).index[1]
         instances = enumerate_instances(site, env, (index, *outer))
