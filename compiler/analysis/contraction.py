@@ -14,8 +14,7 @@ from kohakuaccel.ir.expr import Const, Expr, Symbol
 from kohakuaccel.ir.nodes import Repeat, Store, View
 from kohakuaccel.source import Location
 from kohakutpu.config import KBLOCK
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
-from kohakutpu.lang.windows import loads, tiles_of
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, loads, tiles_of
 
 
 def check_tiles(sites: list[Site]) -> None:

@@ -11,9 +11,8 @@ from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Expr
 from kohakuaccel.ir.nodes import Store, Value, View
 from kohakutpu.config import LANES
-from kohakutpu.lang.ir import Tile
+from kohakutpu.lang.ir import Tile, tiles_of, walk
 from kohakutpu.lang.layout import rows_and_width, stored_elements
-from kohakutpu.lang.windows import tiles_of, walk
 
 ROW_FUNCTIONS = frozenset(("row_sum", "row_max", "row_min"))
 

@@ -9,9 +9,8 @@ from kohakuaccel.ir.expr import Const, Expr, Symbol, ceildiv
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store, Tiling, Trace, View
 from kohakuaccel.lang.tracing import indices_of
 from kohakutpu.config import KBLOCK, LANES
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, loads, tiles_of
 from kohakutpu.lang.layout import rows_and_width, stored_elements
-from kohakutpu.lang.windows import loads, tiles_of
 
 Scope = Grid | Repeat
 

@@ -36,18 +36,8 @@ class Scope(Generic[T]):
             for name, count in zip(names, counts, strict=True)
         )
         self._entered: AbstractContextManager[None] | None = None
-        self._refuse_closed()
-
-    def _refuse_closed(self) -> None:
         for index in self._indices:
-            closed = self._tracer.closed(index.count.symbols())
-            if closed is not None:
-                raise KernelError(
-                    f"the count of {self._what} uses `{closed.symbol}` outside its grid or loop",
-                    loc=self._loc,
-                    fix=f"move it into the body that `{closed.symbol}` belongs to",
-                    notes=[(closed.loc, f"`{closed.symbol}` is made here")],
-                )
+            self._tracer.require_open(index.count.symbols(), f"the count of {what}", self._loc)
 
     def _statement(self) -> Grid | Repeat:
         raise NotImplementedError

@@ -82,13 +82,25 @@ class Tracer:
         known = self.indices.get(index) if isinstance(index, Symbol) else None
         return known.tiling if known else None
 
-    def closed(self, symbols: frozenset[Symbol]) -> Index | None:
-        """Return an index among ``symbols`` whose grid or loop is not open here."""
+    def require_open(self, symbols: frozenset[Symbol], what: str, loc: Location) -> None:
+        """Check that every index among ``symbols`` belongs to a grid or loop that is open here.
+
+        Raises
+        ------
+        KernelError
+            If one does not; ``what`` names the thing that uses it.
+        """
         live = {index.symbol for scope in self.open for index in indices_of(scope)}
-        for symbol in sorted(symbols - live, key=lambda s: s.name):
-            if symbol in self.indices:
-                return self.indices[symbol]
-        return None
+        for symbol in sorted(symbols - live, key=str):
+            if symbol.kind == "index":
+                made = self.indices.get(symbol)
+                raise KernelError(
+                    f"{what} uses index `{symbol}` outside its grid or loop",
+                    loc=loc,
+                    fix=f"move it into the body that `{symbol}` belongs to, or use an index of "
+                    "this one",
+                    notes=[(made.loc, f"`{symbol}` is made here")] if made else (),
+                )
 
     def knob(self, name: str) -> Symbol:
         """Return a fresh symbol for a number that the compiler chooses."""
@@ -123,9 +135,20 @@ def current(what: str, loc: Location | None = None) -> Tracer:
     return tracer
 
 
-def active() -> Tracer | None:
-    """Return the tracer of the kernel that is running, if one is."""
-    return _state.tracer
+def refuse_nested(name: str) -> None:
+    """Check that no kernel is being traced, before kernel ``name`` is.
+
+    Raises
+    ------
+    KernelError
+        If one is.
+    """
+    if _state.tracer is not None:
+        raise KernelError(
+            f"kernel `{name}` is used inside kernel `{_state.tracer.trace.name}`",
+            loc=caller(),
+            fix="share code as an ordinary Python function that takes the tensors and indices",
+        )
 
 
 @contextmanager
@@ -137,12 +160,7 @@ def tracing(trace: Trace) -> Generator[Tracer]:
     KernelError
         If a kernel is being traced already, or a loop was left by ``break`` or ``return``.
     """
-    if _state.tracer is not None:
-        raise KernelError(
-            f"kernel `{trace.name}` is called inside kernel `{_state.tracer.trace.name}`",
-            loc=caller(),
-            fix="share code as an ordinary Python function that takes the tensors and indices",
-        )
+    refuse_nested(trace.name)
     tracer = Tracer(trace)
     _state.tracer, flag.active = tracer, True
     try:

@@ -10,6 +10,7 @@ from kohakuaccel.source import mark_internal, mark_library
 mark_internal("kohakutpu.lang")
 mark_library("kohakutpu", "compiler")
 
+from kohakutpu.lang.declarations import In, Out, table, temp  # noqa: E402
 from kohakutpu.lang.functions import (  # noqa: E402 (frames are hidden from here on)
     absolute,
     clamp,
@@ -35,7 +36,7 @@ from kohakutpu.lang.functions import (  # noqa: E402 (frames are hidden from her
 )
 from kohakutpu.lang.functions import absolute as abs  # noqa: E402
 from kohakutpu.lang.kernel import Kernel, kernel  # noqa: E402
-from kohakutpu.lang.tensors import In, Out, Tensor, table, temp  # noqa: E402
+from kohakutpu.lang.tensors import Tensor  # noqa: E402
 from kohakutpu.lang.tiles import tile  # noqa: E402
 
 _FRAMEWORK = ("ceildiv", "dims", "grid", "loop", "stage", "sweep", "units")

@@ -121,7 +121,7 @@ class _Digest:
         self.add_named(kind)
         if not _is_installed(kind):
             self.add_all(kind.__bases__)
-            members: dict[str, Any] = dict(vars(kind))
+            members: dict[str, Any] = dict(kind.__dict__)
             for name, member in sorted(members.items()):
                 if isinstance(member, (FunctionType, property, tuple, *_UNITS)):
                     self.write(name)

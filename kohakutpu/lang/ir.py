@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kohakuaccel.ir.expr import Expr
-from kohakuaccel.ir.nodes import Statement, View
+from kohakuaccel.ir.nodes import Statement, Value, View
 from kohakuaccel.source import Location
 
 
@@ -60,3 +60,29 @@ class Accumulate(Statement):
     def describe(self) -> str:
         """Return the contraction."""
         return f"{self.tile.name} += {self.lhs} @ {self.rhs}"
+
+
+def loads(value: Value) -> list[View]:
+    """Return every view that ``value`` reads, in order of first use."""
+    return [node.view for node in walk(value) if node.view is not None]
+
+
+def tiles_of(value: Value) -> list[Tile]:
+    """Return every accumulator tile that ``value`` reads, in order of first use."""
+    return list(dict.fromkeys(node.tile for node in walk(value) if node.tile is not None))
+
+
+def walk(value: Value) -> list[Value]:
+    """Return every node of a value once, operands before what uses them."""
+    done: dict[int, Value] = {}
+    pending = [(value, False)]
+    while pending:
+        node, ready = pending.pop()
+        if id(node) in done:
+            continue
+        if ready:
+            done[id(node)] = node
+            continue
+        pending.append((node, True))
+        pending.extend((arg, False) for arg in reversed(node.args))
+    return list(done.values())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any, Protocol, overload
@@ -17,9 +16,10 @@ from typing import Any, Protocol, overload
 from kohakuaccel.errors import CallError, InternalError, KernelError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Trace
-from kohakuaccel.lang.tracing import tracing
+from kohakuaccel.lang.tracing import refuse_nested, tracing
 from kohakuaccel.source import Location, call_site
 from kohakutpu.lang.fingerprint import fingerprint
+from kohakutpu.lang.interface import copied, parameters_of
 from kohakutpu.lang.tensors import Tensor
 
 
@@ -65,7 +65,7 @@ class Kernel:
         self.name = function.__name__
         self.function = function
         self.loc = Location(code.co_filename, _def_line(function), function=self.name)
-        self.parameters, self.knobs = _parameters(function, self.loc)
+        self.parameters, self.knobs = parameters_of(function, self.loc)
         update_wrapper(self, function)
 
     @property
@@ -97,7 +97,7 @@ class Kernel:
             If there is no such knob.
         """
         values = self.knobs | self._checked_knobs(knobs)
-        buffers = [_copy(buffer) for buffer in self.parameters]
+        buffers = [copied(buffer) for buffer in self.parameters]
         trace = Trace(self.name, self.loc, buffers, {}, {})
         with tracing(trace) as tracer:
             for name, value in values.items():
@@ -156,7 +156,16 @@ class Kernel:
         return tuple(bound[name] for name in names), self._checked_knobs(knobs)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Run the kernel and return its result, a tuple where it has several."""
+        """Run the kernel and return its result, a tuple where it has several.
+
+        Raises
+        ------
+        CallError
+            If the arguments do not fit the parameters or each other.
+        KernelError
+            If the kernel is refused, or called by another kernel.
+        """
+        refuse_nested(self.name)
         tensors, knobs = self.bind(args, keywords)
         return _backend().call(self, tensors, knobs)
 
@@ -195,91 +204,6 @@ def kernel(function: Callable[..., None] | None = None, /) -> Any:
         If a parameter declares nothing, a knob has no default, or there is no result.
     """
     return Kernel if function is None else Kernel(function)
-
-
-def _parameters(
-    function: Callable[..., None], loc: Location
-) -> tuple[tuple[Buffer, ...], dict[str, Any]]:
-    buffers: list[Buffer] = []
-    knobs: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise KernelError(
-                f"kernel `{function.__name__}` has a parameter `*{name}` that declares no tensor",
-                loc=loc,
-                fix="name every tensor, with L.In(...) or L.Out(...) as its default",
-            )
-        default = parameter.default
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            if default is parameter.empty or isinstance(default, Tensor):
-                raise KernelError(
-                    f"knob `{name}` of kernel `{function.__name__}` has no value as its default",
-                    loc=loc,
-                    fix="give it one, or None to let the compiler choose; tensors come before `*`",
-                )
-            knobs[name] = default
-            continue
-        if not isinstance(default, Tensor):
-            raise KernelError(
-                f"parameter `{name}` of kernel `{function.__name__}` declares no tensor",
-                loc=loc,
-                fix=f"write `{name}=L.In(...)` or `{name}=L.Out(...)`, or put a knob after `*`",
-            )
-        buffer = _copy(default.buffer)
-        buffer.name = name
-        buffers.append(buffer)
-    _refuse_interface(function.__name__, buffers, loc)
-    return tuple(buffers), knobs
-
-
-def _refuse_interface(name: str, buffers: list[Buffer], loc: Location) -> None:
-    outs = [buffer for buffer in buffers if buffer.role == "out"]
-    ins = [buffer for buffer in buffers if buffer.role == "in"]
-    if not outs:
-        raise KernelError(
-            f"kernel `{name}` has no result", loc=loc, fix="declare one: `y=L.Out(...)`"
-        )
-    for out in outs:
-        if out.any_rank and not any(buffer.any_rank for buffer in ins):
-            raise KernelError(
-                f"`{out.name}` is declared L.Out(...), but no argument gives it a shape",
-                loc=out.loc,
-                fix="declare an argument L.In(...), or name the axes of the result",
-            )
-        if any(buffer.batched for buffer in ins) and not out.batched:
-            raise KernelError(
-                f"`{out.name}` has no batch, but the arguments have: "
-                "every element of the batch would write the same result",
-                loc=out.loc,
-                fix=f"declare `{out.name}` with a leading `...`",
-                notes=[(b.loc, f"`{b.name}` has a batch") for b in ins if b.batched][:1],
-            )
-        if out.batched and not any(buffer.batched for buffer in ins):
-            raise KernelError(
-                f"`{out.name}` has a batch, but no argument gives it one",
-                loc=out.loc,
-                fix="declare an argument with a leading `...` too",
-            )
-    if any(b.any_rank for b in buffers) and any(b.batched for b in buffers):
-        both = next(b for b in buffers if b.batched)
-        raise KernelError(
-            f"kernel `{name}` mixes `...` alone with a batch of named axes",
-            loc=both.loc,
-            fix="use one form for all its tensors",
-        )
-
-
-def _copy(buffer: Buffer) -> Buffer:
-    return Buffer(
-        buffer.name,
-        buffer.role,
-        buffer.shape,
-        buffer.dtype,
-        buffer.loc,
-        buffer.batched,
-        buffer.any_rank,
-        buffer.value,
-    )
 
 
 def _dims(trace: Trace) -> dict[str, Symbol]:

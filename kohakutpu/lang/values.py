@@ -198,13 +198,11 @@ def as_value(operand: Any, loc: Location | None = None) -> Expression:
                         fix="put what depends on it into an L.table(...) and load its window",
                     )
         return Expression(Value("const", (), "scalar", loc, number=number), None)
-    what: type = type(operand)
+    name = type(operand).__name__
     fix = "use windows such as x[r], tiles, numbers and what is computed from them"
-    if issubclass(what, (np.ndarray, list, tuple)):
+    if name in ("ndarray", "list", "tuple"):
         fix = "make it a buffer with L.table(array), and index that"
-    raise KernelError(
-        f"a {what.__name__} is no operand of elementwise arithmetic", loc=loc, fix=fix
-    )
+    raise KernelError(f"a {name} is no operand of elementwise arithmetic", loc=loc, fix=fix)
 
 
 def apply(op: str, *operands: Any) -> Expression:

@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Expr, Symbol, as_expr, is_integer
-from kohakuaccel.ir.nodes import Buffer, Grid, Store, Tiling, Value, View
+from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store, Tiling, Value, View
 from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
-from kohakutpu.lang.ir import Tile
+from kohakutpu.lang.ir import TileDecl, loads
 from kohakutpu.lang.values import Elementwise, Expression, as_value
 
 Index = Expr | int
@@ -46,6 +46,7 @@ class Window(Elementwise):
         self.buffer = buffer
         self.loc = loc
         self.stored = False
+        _require_own(buffer, loc)
         self.index = tuple(self._checked(position, loc) for position in index)
 
     def view(self, kind: str) -> View:
@@ -144,7 +145,9 @@ class Window(Elementwise):
             )
         view = self.view(self.elementwise_kind())
         value = as_value(other, loc)
-        self._refuse_closed(tracer, value, loc)
+        for load in loads(value.node):
+            symbols = frozenset[Symbol]().union(*(index.symbols() for index in load.index))
+            tracer.require_open(symbols, f"the value, by `{load}`,", loc)
         tracer.add(Store(loc, view, value.node))
         self.stored = True
         return self
@@ -175,14 +178,8 @@ class Window(Elementwise):
                 fix="index by the indices of grids and loops, and whole numbers",
             )
         expr = as_expr(index)
-        closed = current(f"`{self.buffer.name}[...]`", loc).closed(expr.symbols())
-        if closed is not None:
-            raise KernelError(
-                f"`{closed.symbol}` is used outside its grid or loop",
-                loc=loc,
-                fix="move the statement into that body, or index by an index of this one",
-                notes=[(closed.loc, f"`{closed.symbol}` is made here")],
-            )
+        tracer = current(f"`{self.buffer.name}[...]`", loc)
+        tracer.require_open(expr.symbols(), f"`{self.buffer.name}[...]`", loc)
         return expr
 
     def _refuse_rank(self, kind: str, wanted: int) -> NoReturn:
@@ -213,22 +210,11 @@ class Window(Elementwise):
             fix=fix,
         )
 
-    def _refuse_closed(self, tracer: Tracer, value: Expression, loc: Location) -> None:
-        for load in loads(value.node):
-            closed = tracer.closed(frozenset[Symbol]().union(*(i.symbols() for i in load.index)))
-            if closed is not None:
-                raise KernelError(
-                    f"the value depends on `{closed.symbol}`, whose loop has ended",
-                    loc=loc,
-                    fix=f"store inside the loop over `{closed.symbol}`",
-                    notes=[(load.loc, f"`{load.buffer.name}` is read here")],
-                )
-
     def _describe(self) -> str:
         return f"`{self.loc.source or self.buffer.name}`"
 
 
-class Product:
+class Product(Elementwise):
     """``a[i, k] @ b[j, k]``, on its way into a tile by ``+=``."""
 
     __slots__ = ("lhs", "loc", "rhs")
@@ -238,31 +224,31 @@ class Product:
         self.rhs = rhs
         self.loc = loc
 
+    def value(self, loc: Location) -> Expression:
+        """Refuse: only a tile holds the sum over all chunks.
 
-def loads(value: Value) -> list[View]:
-    """Return every view that ``value`` reads, in order of first use."""
-    return [node.view for node in walk(value) if node.view is not None]
+        Raises
+        ------
+        KernelError
+            Always.
+        """
+        raise KernelError(
+            f"`{self.lhs} @ {self.rhs}` is one chunk of a contraction, not a value",
+            loc=self.loc,
+            fix="sum it into a tile, `acc += ...` with acc = L.tile(gm, gn, nk), and read that",
+        )
 
 
-def tiles_of(value: Value) -> list[Tile]:
-    """Return every accumulator tile that ``value`` reads, in order of first use."""
-    return list(dict.fromkeys(node.tile for node in walk(value) if node.tile is not None))
-
-
-def walk(value: Value) -> list[Value]:
-    """Return every node of a value once, operands before what uses them."""
-    done: dict[int, Value] = {}
-    pending = [(value, False)]
-    while pending:
-        node, ready = pending.pop()
-        if id(node) in done:
-            continue
-        if ready:
-            done[id(node)] = node
-            continue
-        pending.append((node, True))
-        pending.extend((arg, False) for arg in reversed(node.args))
-    return list(done.values())
+def _require_own(buffer: Buffer, loc: Location) -> None:
+    tracer = current(f"`{buffer.name}`", loc)
+    if not any(buffer is own for own in tracer.trace.buffers):
+        raise KernelError(
+            f"this {buffer.role} buffer is none of kernel `{tracer.trace.name}`",
+            loc=loc,
+            fix="make it a parameter: L.In(...) or L.Out(...) as its default; or make it in the "
+            "body with L.temp(...) or L.table(...)",
+            notes=[(buffer.loc, "it is declared here")],
+        )
 
 
 def stage_kind(tracer: Tracer, loc: Location) -> str:
@@ -281,6 +267,8 @@ def stage_kind(tracer: Tracer, loc: Location) -> str:
             fix="move it into `for ... in grid(...)` or `with stage(...)`",
         )
     kinds = grid_kinds(grid)
+    if not kinds and _has_tile(grid.body):
+        return "tiles"
     if len(kinds) != 1:
         what = " and ".join(COUNTS[kind] for kind in sorted(kinds)) or "plain numbers"
         raise KernelError(
@@ -296,6 +284,14 @@ def grid_kinds(grid: Grid) -> set[str]:
     """Return the kinds of tiling a grid runs over; K chunks belong to contractions."""
     kinds = {index.tiling.kind for index in grid.indices if index.tiling is not None}
     return {"tiles" if kind == "chunks32" else kind for kind in kinds}
+
+
+def _has_tile(body: list[Statement]) -> bool:
+    return any(
+        isinstance(statement, TileDecl)
+        or (isinstance(statement, Repeat) and _has_tile(statement.body))
+        for statement in body
+    )
 
 
 def stage_tiling(tracer: Tracer, kind: str) -> Tiling | None:
