@@ -24,7 +24,6 @@ from kohakutpu.model.schedule import (
     deadlock,
     deliver,
     fail,
-    perform,
 )
 from kohakutpu.model.unit import Engine, Unit
 
@@ -137,17 +136,19 @@ class Adversary:
         """Do the instruction at the head of the queue."""
         if not engine.queue:
             return False
-        item = engine.queue[0]
-        operation = item[0]
+        operation, args, _, pc = engine.queue[0]
         unit = engine.unit
         if operation.waits and not take(unit.semaphores, operation.waits):
             return False
         engine.queue.popleft()
-        perform(engine, item)
+        try:
+            operation.run(unit, args)
+        except Violation as violation:
+            fail(unit, pc, violation)
         engine.instructions += 1
         for post in operation.posts:
             unit.transit += 1
-            mail.append((item[3], post))
+            mail.append((pc, post))
         return True
 
     def _mail(self, unit: Unit, mail: deque[Mail]) -> bool:

@@ -45,6 +45,7 @@ class Plan(NamedTuple):
     clean: bool  # no source can hold a subnormal
     dst: Place | None
     red: Place | None
+    shape: tuple[int, int]
     work: Work
 
 
@@ -76,45 +77,65 @@ class Execute(Operation):
             if len(self.plans) >= PLANS:
                 self.plans.clear()
             plan = self.plans[args] = self._plan(unit, args)
-        if unit.tables is not None:
-            values = self._values_fast(unit, unit.tables, plan)
-        else:
-            values = self._values(unit, plan)
+        tables = unit.tables
+        values = self._values(unit, plan) if tables is None else self._held(unit, tables, plan)
         dst, red = plan.dst, plan.red
         if red is not None:
-            dense = values.values if isinstance(values, Tabulated) else values
+            dense = values.values if type(values) is Tabulated else values
             row = arithmetic.reduced(self.reduce, dense)
             unit.registers.put(red.access, row.reshape(1, self.rows))
         if dst is not None:
             if dst.kind == "reg":
                 unit.registers.put(dst.access, values)
             else:
-                unit.l1.put(dst.access, _shown(unit, values, dst.kind))
+                unit.l1.put(dst.access, _shown(tables, values, dst.kind))
         return plan.work
 
     def _values(self, unit: Unit, plan: Plan) -> NDArray[np.float32]:
-        operands = [
-            _read(unit, source, self.rows) if isinstance(source, Place) else source
-            for source in plan.sources
-        ]
+        """Return ``[rows, cols]`` results: the plain way."""
+        operands: list[Any] = []
+        for source in plan.sources:
+            if isinstance(source, Place):
+                found = (unit.l1 if source.in_l1 else unit.registers).get(source.access)
+                if source.kind == "l1h":
+                    found = fp16.to_fp32(found)
+                operands.append(found.reshape(self.rows, 1) if source.kind == "row" else found)
+            else:
+                operands.append(source)
         return self._shaped(arithmetic.combine(self.f, self.unary, operands))
 
-    def _values_fast(
+    def _held(
         self, unit: Unit, tables: Tables, plan: Plan
     ) -> NDArray[np.float32] | Tabulated:  # fmt: skip
-        """Return the same, held windows and tables allowed."""
-        operands = [
-            _held(unit, source, self.rows) if isinstance(source, Place) else source
-            for source in plan.sources
-        ]
-        table = tables.apply(self.f, self.unary, operands)
-        if table is not None:
-            if table.codes.shape == (self.rows, self.cols):
-                return table
-            return self._shaped(table.values)
-        dense = [o.values if isinstance(o, Tabulated) else o for o in operands]
-        values = arithmetic.combine(self.f, self.unary, dense, clean=plan.clean)
-        return self._shaped(values)
+        """Return the same from windows as they are held, and as a table if that pays."""
+        operands: list[Any] = []
+        codes: NDArray[np.uint16] | None = None
+        one = True  # all that varies is a function of the same codes
+        for source in plan.sources:
+            if not isinstance(source, Place):
+                operands.append(source)
+                continue
+            if source.kind == "row":
+                operands.append(unit.registers.get(source.access).reshape(self.rows, 1))
+                one = False
+                continue
+            storage = unit.l1 if source.in_l1 else unit.registers
+            assert isinstance(storage, HeldStorage)
+            value = storage.source(source.access)
+            operands.append(value)
+            if type(value) is not Tabulated:
+                one = False
+            elif codes is None:
+                codes = value.codes
+            elif codes is not value.codes:
+                one = False
+        if codes is not None and one:
+            table = tables.apply(self.f, self.unary, operands, codes)
+            if table is not None:
+                result = Tabulated(table, codes)
+                return result if codes.shape == plan.shape else self._shaped(result.values)
+        dense = [o.values if type(o) is Tabulated else o for o in operands]
+        return self._shaped(arithmetic.combine(self.f, self.unary, dense, clean=plan.clean))
 
     def _shaped(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return what was computed of repeated rows and scalars for each element."""
@@ -156,7 +177,7 @@ class Execute(Operation):
         # Results have none, nor do FP16 numbers; what memory or a tile holds as FP32 may.
         clean = all(source.kind != "l1f" for source in self.sources)
         work = costs.execute(self.machine, self.rows, self.cols, l1)
-        return Plan(tuple(sources), clean, dst, red, work)
+        return Plan(tuple(sources), clean, dst, red, (self.rows, self.cols), work)
 
     def _place(self, unit: Unit, kind: str, base: int, stride: int) -> Place:
         if kind == "row":
@@ -193,30 +214,13 @@ class Execute(Operation):
             )
 
 
-def _read(unit: Unit, place: Place, rows: int) -> NDArray[Any]:
-    """Return FP32 values that broadcast to ``[rows, cols]``."""
-    found = (unit.l1 if place.in_l1 else unit.registers).get(place.access)
-    if place.kind == "l1h":
-        return fp16.to_fp32(found)
-    return found.reshape(rows, 1) if place.kind == "row" else found
-
-
-def _held(unit: Unit, place: Place, rows: int) -> NDArray[Any] | Tabulated:
-    """Return the same as it is held."""
-    if place.kind == "row":
-        return unit.registers.get(place.access).reshape(rows, 1)
-    storage = unit.l1 if place.in_l1 else unit.registers
-    assert isinstance(storage, HeldStorage)
-    return storage.source(place.access)
-
-
 def _shown(
-    unit: Unit, values: NDArray[np.float32] | Tabulated, kind: str
+    tables: Tables | None, values: NDArray[np.float32] | Tabulated, kind: str
 ) -> NDArray[Any] | Tabulated:  # fmt: skip
     """Return results as L1 shows them: rounded to FP16, or with NaNs in canonical form."""
-    if isinstance(values, Tabulated):
-        assert unit.tables is not None
+    if type(values) is Tabulated:
+        assert tables is not None
         if kind == "l1f":
             return values
-        return Tabulated(unit.tables.rounded(values.table), values.codes)
+        return Tabulated(tables.rounded(values.table), values.codes)
     return fp16.from_fp32(values) if kind == "l1h" else fp32.canonical(values)

@@ -21,15 +21,18 @@ HELD = 24  # windows; more than a kernel's temporaries and buffers
 
 
 class Held:
-    """A value and whether the plain bytes lack it."""
+    """A value, whether the plain bytes lack it, and whether no other window overlaps it."""
 
-    __slots__ = ("ahead", "first", "last", "value")
+    __slots__ = ("ahead", "alone", "first", "last", "value")
 
-    def __init__(self, first: int, last: int, value: NDArray[Any] | Tabulated, ahead: bool) -> None:
+    def __init__(
+        self, first: int, last: int, value: NDArray[Any] | Tabulated, *, ahead: bool, alone: bool
+    ) -> None:
         self.first = first
         self.last = last
         self.value = value
         self.ahead = ahead
+        self.alone = alone
 
 
 class HeldStorage(Storage):
@@ -61,33 +64,47 @@ class HeldStorage(Storage):
     def source(self, window: Window) -> NDArray[np.float32] | Tabulated:
         """Return a window as an operand: FP32 values, held for the next reader."""
         held = self._held.get(window)
-        if held is None:
-            self._settle(window)
-            found = super().get(window).copy()
-            value = Tabulated(self._tables.identity, found) if window.size == 2 else found
-            self._hold(window, value, ahead=False)
-            return value
-        return held.value
+        if held is not None:
+            return held.value
+        touched = self._settle(window)
+        found = super().get(window).copy()
+        value = Tabulated(self._tables.identity, found) if window.size == 2 else found
+        for other in touched:
+            other.alone = False
+        self._hold(window, value, ahead=False, alone=not touched and not self._overlapping(window))
+        return value
 
     def put(self, window: Window, values: Any) -> None:
         """See `Storage.put`; keeps `values`, which nobody may change afterwards."""
-        if window.stride < span(window, self.granule) and window.rows > 1:
+        held = self._held.get(window)
+        if held is None or not held.alone:
             self._drop(window)
-            super().put(window, values)
-            return
-        if window.size == 2 and not isinstance(values, Tabulated):
+            if self._overlapping(window):
+                super().put(window, values)
+                return
+            self._note(window)
+        if window.size == 2 and type(values) is not Tabulated:
             values = Tabulated(self._tables.identity, values)
-        self._drop(window)
-        self._hold(window, values, ahead=True)
-        self._note(window)
+        if held is None or not held.alone:
+            self._hold(window, values, ahead=True, alone=True)
+        else:
+            held.value = values
+            held.ahead = True
 
-    def _hold(self, window: Window, value: NDArray[Any] | Tabulated, *, ahead: bool) -> None:
+    def _hold(
+        self, window: Window, value: NDArray[Any] | Tabulated, *, ahead: bool, alone: bool
+    ) -> None:  # fmt: skip
         if len(self._held) >= HELD:
             for old, held in self._held.items():
                 if held.ahead:
                     super().put(old, _plain(held.value, old.size))
             self._held.clear()
-        self._held[window] = Held(window.base, end(window, self.granule), value, ahead)
+        last = end(window, self.granule)
+        self._held[window] = Held(window.base, last, value, ahead=ahead, alone=alone)
+
+    def _overlapping(self, window: Window) -> bool:
+        """Tell whether rows of the window overlap: later ones then show in earlier ones."""
+        return window.rows > 1 and window.stride < span(window, self.granule)
 
     def _touched(self, window: Window) -> list[tuple[Window, Held]]:
         first, last = window.base, end(window, self.granule)
@@ -99,12 +116,14 @@ class HeldStorage(Storage):
             and not disjoint(window, other, self.granule)
         ]
 
-    def _settle(self, window: Window) -> None:
-        """Bring the plain bytes of a window up to date."""
-        for other, held in self._touched(window):
+    def _settle(self, window: Window) -> list[Held]:
+        """Bring the plain bytes of a window up to date; return what else holds some of it."""
+        touched = self._touched(window)
+        for other, held in touched:
             if held.ahead:
                 super().put(other, _plain(held.value, other.size))
                 held.ahead = False
+        return [held for _, held in touched]
 
     def _drop(self, window: Window) -> None:
         """Let go of what a write to `window` changes; what it does not cover is settled first."""

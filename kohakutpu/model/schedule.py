@@ -1,14 +1,13 @@
-"""What both schedulers share: running an instruction, faults, barrier, deadlock."""
+"""What both schedulers share: faults, barrier, deadlock."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NoReturn
 
-from kohakutpu.costs import Work
 from kohakutpu.model import frontend
 from kohakutpu.model.faults import Deadlock, Fault, Violation
-from kohakutpu.model.unit import Engine, Item, Unit
+from kohakutpu.model.unit import Unit
 
 HALTED = "halted"
 ARRIVED = "arrived"  # at the barrier, and waits for the other units
@@ -19,20 +18,6 @@ def fail(unit: Unit, pc: int, violation: Violation) -> NoReturn:
     raise Fault(
         unit.node, pc, violation.cause, violation.message, violation.numbers
     ) from violation
-
-
-def perform(engine: Engine, item: Item) -> Work:
-    """Do what an instruction does.
-
-    Raises
-    ------
-    Fault
-        If it breaks a rule.
-    """
-    try:
-        return item[0].run(engine.unit, item[1])
-    except Violation as violation:
-        fail(engine.unit, item[3], violation)
 
 
 def advance(unit: Unit, budget: int, now: int | None) -> str:

@@ -24,8 +24,8 @@ KEPT = 64  # tables of 256 KiB (FP32) to 384 KiB (and FP16)
 # table has, so that at most twice the least work is done.
 PATIENCE = CODES
 
-Operand = tuple[str, int] | None  # ("imm", bits) or ("table", number)
-Key = tuple[str, str, Operand, Operand, Operand]
+# f, unary, and for each operand the number of its table, or the complement of an immediate.
+Key = tuple[str | int | None, ...]
 
 
 class Table:
@@ -100,51 +100,47 @@ class Tables:
         self._tables: OrderedDict[Key, Table] = OrderedDict()
         self._seen: OrderedDict[Key, int] = OrderedDict()
 
-    def apply(self, f: str, unary: str, operands: Sequence[Any]) -> Tabulated | None:
-        """Return ``unary(f(a, b, c))`` as a table, if it is one and that pays.
+    def apply(
+        self, f: str, unary: str, operands: Sequence[Any], codes: NDArray[np.uint16]
+    ) -> Table | None:  # fmt: skip
+        """Return ``unary(f(a, b, c))`` as a table, None if that does not pay yet.
 
         Parameters
         ----------
         f, unary : str
             As in EXEC.
         operands : sequence
-            Three, each None, an FP32 scalar, a `Tabulated`, or an array (then there is no table).
+            Three: None, an FP32 scalar, or a `Tabulated` value of `codes`.
+        codes : ndarray of uint16
+            What all of them are functions of.
         """
-        codes: NDArray[np.uint16] | None = None
-        keys: list[Operand] = []
+        keys: list[int | None] = []
         for operand in operands:
             if operand is None:
                 keys.append(None)
-            elif isinstance(operand, Tabulated):
-                if codes is not None and codes is not operand.codes:
-                    return None
-                codes = operand.codes
-                keys.append(("table", operand.table.number))
-            elif isinstance(operand, np.generic):
-                keys.append(("imm", int(operand.view(np.uint32))))
+            elif type(operand) is Tabulated:
+                keys.append(operand.table.number)
             else:
-                return None
-        if codes is None:
-            return None
-        if (f, unary) == ("mac", "none") and keys[1] is keys[2] is None:
-            return operands[0]  # what a table holds is in canonical form
-        key: Key = (f, unary, keys[0], keys[1], keys[2])
+                keys.append(~int(operand.view(np.uint32)))
+        if keys[1] is None and keys[2] is None and f == "mac" and unary == "none":
+            return operands[0].table  # what a table holds is in canonical form
+        key: Key = (f, unary, *keys)
         table = self._tables.get(key)
-        if table is None:
-            seen = self._seen.pop(key, 0) + codes.size
-            if seen < PATIENCE:
-                self._seen[key] = seen
-                if len(self._seen) > 16 * KEPT:
-                    self._seen.popitem(last=False)
-                return None
-            inputs = [o.table.fp32 if isinstance(o, Tabulated) else o for o in operands]
-            values = arithmetic.combine(f, unary, inputs, clean=True)
-            table = self._tables[key] = self._make(values)
-            if len(self._tables) > KEPT:
-                self._tables.popitem(last=False)
-        else:
+        if table is not None:
             self._tables.move_to_end(key)
-        return Tabulated(table, codes)
+            return table
+        seen = self._seen.pop(key, 0) + codes.size
+        if seen < PATIENCE:
+            self._seen[key] = seen
+            if len(self._seen) > 16 * KEPT:
+                self._seen.popitem(last=False)
+            return None
+        inputs = [o.table.fp32 if type(o) is Tabulated else o for o in operands]
+        table = self._make(arithmetic.combine(f, unary, inputs, clean=True))
+        self._tables[key] = table
+        if len(self._tables) > KEPT:
+            self._tables.popitem(last=False)
+        return table
 
     def rounded(self, table: Table) -> Table:
         """Return `table` rounded to FP16 and read back."""

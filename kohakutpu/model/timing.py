@@ -25,13 +25,12 @@ from kohakutpu.model.schedule import (
     deadlock,
     deliver,
     fail,
-    perform,
 )
-from kohakutpu.model.unit import Engine, Unit
+from kohakutpu.model.unit import IDLE, LATER_ON, Engine, Unit
 
 STRETCH = 4096  # control instructions that a front end takes before others get a look in
 
-FREE, POSTS, START, FRONT, RELEASE = range(5)  # events
+FREE, POST, START, FRONT, RELEASE = range(5)  # events
 
 
 class Timing:
@@ -72,25 +71,24 @@ class Timing:
             unit.time = costs.LAUNCH
             unit.front = BUDGET
             self._push(unit.time, FRONT, unit)
-        events = self._events
+        events, network = self._events, self.network
         while events:
             now, _, event, subject, detail = heappop(events)
             if event == FREE:
-                subject.running = -1
+                subject.running = IDLE
                 unit = subject.unit
                 unit.transit -= 1
                 self._start(subject, now)
                 if unit.front in (AT_BARRIER, AT_HALT):
                     self._settle(unit, now)
-            elif event == POSTS:
+            elif event == POST:
                 unit, pc = subject
                 unit.transit -= 1
-                for post in detail:
-                    self._wake(deliver(self.network, unit, pc, post), now)
+                self._wake(deliver(network, unit, pc, detail), now)
                 if unit.front in (AT_BARRIER, AT_HALT):
                     self._settle(unit, now)
             elif event == START:
-                subject.running = -1
+                subject.running = IDLE
                 self._start(subject, now)
             elif event == FRONT:
                 self._front(subject, now)
@@ -108,26 +106,27 @@ class Timing:
     def _start(self, engine: Engine, now: int) -> None:
         """Start the head of the queue if it can start."""
         queue = engine.queue
-        if not queue or engine.running != -1:
+        if engine.running != IDLE or not queue:
             return
-        unit = engine.unit
-        item = queue[0]
-        operation, _, ready, pc = item
+        operation, args, ready, pc = queue[0]
         if ready > now:
-            engine.running = -2
+            engine.running = LATER_ON
             self._push(ready, START, engine)
             return
+        unit = engine.unit
         if operation.waits and not take(unit.semaphores, operation.waits):
             engine.blocked = True
             return
         engine.blocked = False
         engine.running = pc
         queue.popleft()
-        cycles, port = perform(engine, item)
+        try:
+            cycles, port = operation.run(unit, args)
+        except Violation as violation:
+            fail(unit, pc, violation)
         begin = now
         if port:
-            free = self._ports[unit.port]
-            begin = max(now, free)
+            begin = max(now, self._ports[unit.port])
             self._ports[unit.port] = begin + port
         end = begin + cycles
         engine.instructions += 1
@@ -136,29 +135,25 @@ class Timing:
         engine.free = end
         unit.transit += 1
         self._push(end, FREE, engine)
-        done = end + operation.latency
-        unit.settled = max(unit.settled, done)
-        if operation.posts:
-            self._post(unit, operation.posts, done, pc)
         if self._record:
             self.timeline.append(Span(unit.node, engine.name, pc, operation.name, begin, end))
+        end += operation.latency
+        if end > unit.settled:
+            unit.settled = end
+        if operation.posts:
+            self._post(unit, pc, operation.posts, end)
         if unit.front == FULL and unit.wants == engine.index:
             self._front(unit, now)
 
     def _post(
-        self, unit: Unit, posts: tuple[tuple[int, int], ...], done: int, pc: int | None = None
-    ) -> None:
+        self, unit: Unit, pc: int, posts: tuple[tuple[int, int], ...], done: int
+    ) -> None:  # fmt: skip
         """Deliver posts at `done`, those to other nodes a little later."""
-        if pc is None:
-            pc = unit.outbox_pc
-        for time, group in (
-            (done, tuple(post for post in posts if post[0] == unit.node)),
-            (done + costs.POST, tuple(post for post in posts if post[0] != unit.node)),
-        ):
-            if group:
-                unit.transit += 1
-                unit.settled = max(unit.settled, time)
-                self._push(time, POSTS, (unit, pc), group)
+        for post in posts:
+            time = done if post[0] == unit.node else done + costs.POST
+            unit.transit += 1
+            unit.settled = max(unit.settled, time)
+            self._push(time, POST, (unit, pc), post)
 
     def _wake(self, unit: Unit, now: int) -> None:
         """Try again whoever of the unit waits for a semaphore."""
@@ -174,13 +169,13 @@ class Timing:
         while True:
             unit.front = reason = advance(unit, STRETCH, now)
             if reason == POSTED:
-                self._post(unit, unit.outbox, unit.time)
+                self._post(unit, unit.outbox_pc, unit.outbox, unit.time)
             elif reason != BUDGET:
                 break
             if unit.instructions > self._limit:
                 self._exhausted(unit)
         for engine in unit.engines:
-            if engine.queue and not engine.blocked:
+            if engine.running == IDLE and engine.queue and not engine.blocked:
                 self._start(engine, now)
         if unit.front == LATER:
             self._push(unit.time, FRONT, unit)
@@ -201,7 +196,7 @@ class Timing:
             unit.instructions += 1
             self._cycles = max(self._cycles, unit.time)
             if unit.outbox:
-                self._post(unit, unit.outbox, unit.time)
+                self._post(unit, unit.outbox_pc, unit.outbox, unit.time)
             return
         unit.front = ARRIVED
         if all(other.front == ARRIVED for other in self.units):
@@ -215,7 +210,7 @@ class Timing:
             unit.pc += 1
             unit.front = BUDGET
             if unit.outbox:
-                self._post(unit, unit.outbox, now)
+                self._post(unit, unit.outbox_pc, unit.outbox, now)
         for unit in self.units:
             self._front(unit, now)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 ENGINES = {"C": ("FILL", "GEMM", "DRAIN"), "V": ("VFILL", "EXEC", "VDRAIN")}
 
+IDLE, LATER_ON = -1, -2
+
 
 class Shortcuts:
     """Memos that the units of one machine share."""
@@ -53,7 +55,7 @@ class Engine:
     queue : deque
         Instructions handed over and not started.
     running : int
-        The pc of the instruction it works on; -1 if idle, -2 if its head starts later.
+        The pc of the instruction it works on, `IDLE`, or `LATER_ON` if its head starts later.
     blocked : bool
         Its head was looked at and a wait does not hold.
     free : int
@@ -73,7 +75,7 @@ class Engine:
     def reset(self) -> None:
         """Empty the queue and the counters."""
         self.queue.clear()
-        self.running = -1
+        self.running = IDLE
         self.blocked = False
         self.free = 0
         self.instructions = 0
