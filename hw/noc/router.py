@@ -15,8 +15,9 @@ outputs it still has to leave by, all of larger number than the link it arrived 
 not change that, because each copy follows an XY path. It holds nothing but its own place: packets
 are one flit, so a copy that has left is a packet of its own, and no output is ever reserved for a
 flit that also waits for another one. Suppose that nothing moves any more, and look at the waiting
-flit on the link of the largest number. All that it waits for is free or leaves the mesh, arbitration
-gives it its turn, and it moves: a contradiction as long as nodes take what reaches them. Nodes do:
+flit on the link of the largest number. All that it waits for is free or leaves the mesh, the
+arbiters give it its turn, and it moves: a contradiction as long as nodes take what reaches them.
+Nodes do:
 
 * a memory port has room for every READ that its requesters have credits for (`READ_CREDITS`), and
   for every acknowledgement they may wait for (`ACKED_WRITES`); it asks memory only for what it can

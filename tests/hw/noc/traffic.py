@@ -88,7 +88,7 @@ class Generator(wiring.Component):
                     with m.Case(pattern):
                         m.d.sync += dest.eq(choice)
         word = Cat(
-            self.sent[d] ^ Mux(dest[d], 0, scramble + d * 0x1357) for d in range(MAX_NODES)
+            (self.sent[d] ^ Mux(dest[d], 0, scramble + d * 0x1357))[:16] for d in range(MAX_NODES)
         )
         m.d.comb += [
             self.o.valid.eq(waiting),
