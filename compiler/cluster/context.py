@@ -15,8 +15,7 @@ from kohakuaccel.ir.nodes import Buffer, Statement, Store
 from kohakuaccel.source import Location
 from kohakutpu import isa
 from kohakutpu.config import Machine
-from kohakutpu.lang.ir import Accumulate, Tile
-from kohakutpu.lang.windows import tiles_of
+from kohakutpu.lang.ir import Accumulate, Tile, tiles_of
 
 Item = Loop | Emit | Advance
 Pairs = tuple[tuple[int, int], ...]

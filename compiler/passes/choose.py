@@ -20,8 +20,7 @@ from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store
 from kohakutpu import costs
 from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
-from kohakutpu.lang.windows import loads, tiles_of
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, loads, tiles_of
 
 Env = dict[Symbol, int]
 

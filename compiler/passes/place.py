@@ -29,8 +29,7 @@ from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Repeat, Statement, Store
 from kohakutpu import isa
 from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Tile, TileDecl
-from kohakutpu.lang.windows import tiles_of
+from kohakutpu.lang.ir import Tile, TileDecl, tiles_of
 
 Item = Loop | Emit | Advance
 Indices = Mapping[Symbol, IndexValue]

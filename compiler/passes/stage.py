@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import Expr, Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store
-from kohakutpu.lang.ir import Accumulate
-from kohakutpu.lang.windows import loads
+from kohakutpu.lang.ir import Accumulate, loads
 
 
 @dataclass(eq=False, slots=True)
