@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from compiler.vector.context import VectorContext
 from compiler.vector.geometry import Block, folded
+from compiler.vector.homes import ShortageError
 from compiler.vector.plan import Plan, plan
-from compiler.vector.windows import ShortageError
 from kohakuaccel.errors import CapacityError, InternalError
 from kohakuaccel.ir.nodes import Statement
 from kohakuaccel.source import Location

@@ -13,8 +13,8 @@ from dataclasses import replace
 from compiler.vector.capacity import slots_of
 from compiler.vector.context import VectorContext
 from compiler.vector.geometry import MAX_ROWS, SIZES
+from compiler.vector.homes import ShortageError
 from compiler.vector.plan import Plan, plan, walk
-from compiler.vector.windows import ShortageError
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Repeat, Statement, Store, Tiling, View

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from compiler.program import Affine, Emit, Loop, Ring, Window
 from compiler.vector.context import Item
 from compiler.vector.graph import Node
+from compiler.vector.homes import Home
 from compiler.vector.layout import Transfer
 from compiler.vector.select import Operation
-from compiler.vector.windows import Arrangement, Home, Segment, l1_sources
+from compiler.vector.windows import Arrangement, Segment, l1_sources
 from kohakuaccel.errors import InternalError
 from kohakuaccel.source import Location
 from kohakutpu import isa

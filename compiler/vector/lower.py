@@ -16,9 +16,9 @@ from compiler.vector.capacity import fitting_plan
 from compiler.vector.context import Item, Placement, TileWindow, VectorContext, VectorLowering
 from compiler.vector.emit import EXEC, VFILL, Bases, Emitter, Post, Wait, sync
 from compiler.vector.graph import Node
+from compiler.vector.homes import Home
 from compiler.vector.plan import Group, Nest, Plan
 from compiler.vector.select import Operation
-from compiler.vector.windows import Home
 from kohakuaccel.ir.nodes import Statement
 from kohakuaccel.source import Location
 

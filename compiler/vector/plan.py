@@ -10,9 +10,10 @@ from compiler.program import Loop
 from compiler.vector.context import IndexValue, VectorContext
 from compiler.vector.geometry import Block, measure
 from compiler.vector.graph import REDUCTIONS, Graph
+from compiler.vector.homes import Sizes
 from compiler.vector.layout import Layout
 from compiler.vector.select import Selector, Storage
-from compiler.vector.windows import Arrangement, Segment, Sizes, arrange
+from compiler.vector.windows import Arrangement, Segment, arrange
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import affine
 from kohakuaccel.ir.nodes import Repeat, Statement, Store, Value, View

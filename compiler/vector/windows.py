@@ -11,90 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.vector.context import TileWindow
-from compiler.vector.geometry import Block, words
 from compiler.vector.graph import Node
+from compiler.vector.homes import Home, Pool, ShortageError, Sizes
 from compiler.vector.select import Operation, Selection
 from kohakuaccel.ir.nodes import Store
-from kohakuaccel.source import Location
 
 KINDS = {"fp16": "l1h", "fp32": "l1f"}
-
-
-class ShortageError(Exception):
-    """Registers do not hold what has to lie there; ``needed`` beats would do."""
-
-    def __init__(self, what: str, needed: int, loc: Location) -> None:
-        super().__init__(what)
-        self.what = what
-        self.needed = needed
-        self.loc = loc
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Where a value lies.
-
-    ``region`` is ``"registers"`` (``offset`` in beats), or in L1 words ``"ring"`` (an offset in a
-    place of ring number ``ring``), ``"resident"``, ``"temporary"``, or ``"tile"`` (``tile`` is its
-    window). ``stride`` is from row to row, ``size`` all it takes.
-    """
-
-    region: str
-    kind: str
-    offset: int
-    stride: int
-    size: int
-    ring: int = 0
-    tile: TileWindow | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What values of a block take on a machine with ``lanes`` lanes."""
-
-    block: Block
-    lanes: int
-
-    def row_beats(self, extent: str) -> int:
-        """Return the beats of one row of a register window over ``extent``."""
-        return -(-self.block.dims(extent)[1] // self.lanes)
-
-    def register(self, extent: str) -> tuple[int, int]:
-        """Return stride and size, in beats, of a register window over ``extent``."""
-        rows, beats = self.block.dims(extent)[0], self.row_beats(extent)
-        return (0 if extent == "channel" else beats), rows * beats
-
-    def l1(self, extent: str, dtype: str) -> tuple[int, int]:
-        """Return stride and size, in words, of an L1 window over ``extent``."""
-        rows, cols = self.block.dims(extent)
-        row = words(cols, dtype)
-        return (0 if extent == "channel" else row), rows * row
-
-
-class Pool:
-    """First fit in ``limit`` granules (None: as many as it takes); ``peak`` is how many it took."""
-
-    def __init__(self, limit: int | None) -> None:
-        self._limit = limit
-        self._used: list[tuple[int, int]] = []  # (first, end), in order
-        self.peak = 0
-
-    def take(self, size: int) -> int | None:
-        """Return the first of ``size`` free granules in a row, ``None`` if there are none."""
-        at = 0
-        for i, (first, end) in enumerate([*self._used, (1 << 62, 0)]):
-            if first - at >= size:
-                if self._limit is not None and at + size > self._limit:
-                    return None
-                self._used.insert(i, (at, at + size))
-                self.peak = max(self.peak, at + size)
-                return at
-            at = end
-        return None
-
-    def give_back(self, first: int) -> None:
-        """Free what :meth:`take` returned."""
-        self._used = [used for used in self._used if used[0] != first]
 
 
 @dataclass(eq=False, slots=True)
