@@ -101,7 +101,7 @@ class Stage:
     env: dict[Symbol, int] = field(default_factory=dict)
     symbol: Symbol = field(default_factory=lambda: Symbol("r", "index"))
     kind: str = "rows"
-    size: Expr = field(default_factory=lambda: Const(1))
+    size: Any = field(default_factory=lambda: Const(1))  # an Expr
     tiled: Buffer | None = None
     batch: tuple[int, ...] = ()
 

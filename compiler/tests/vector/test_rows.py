@@ -129,7 +129,7 @@ def row_stages(draw: Any) -> Case:
     return Case(stage, body, (rows, width), draw(st.one_of(st.none(), st.integers(0, 1000))))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(row_stages())
 def test_any_expression_over_rows(case: Case) -> None:
     check(*case)
@@ -156,7 +156,7 @@ def part_stages(draw: Any) -> Case:
     return Case(stage, body, (rows, width), draw(st.one_of(st.none(), st.integers(0, 1000))))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(part_stages())
 def test_any_expression_over_parts(case: Case) -> None:
     check(*case)
