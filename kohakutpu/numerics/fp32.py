@@ -223,6 +223,7 @@ def minimum(a: Operand, b: Operand, out: Array | None = None, *, clean: bool = F
     return _extreme(np.minimum, np.bitwise_or, a, b, out, clean)
 
 
+@np.errstate(all="ignore")
 def _extreme(
     choose: np.ufunc, sign: np.ufunc, a: Operand, b: Operand, out: Array | None, clean: bool
 ) -> Array:

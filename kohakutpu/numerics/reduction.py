@@ -73,7 +73,7 @@ def _sum(x: Array, add: Callable[[Array, Array], Array]) -> Array:
     pairs = x.reshape(-1)
     for _ in range(4):  # groups follow one another, so pairs of a level never straddle two
         pairs = add(pairs[0::2], pairs[1::2])
-    groups = pairs.reshape(rows, -1).T.copy()
+    groups = pairs.reshape(rows, x.shape[1] // GROUP).T.copy()
     partials = groups[:ACCUMULATORS]
     for q in range(ACCUMULATORS, len(groups), ACCUMULATORS):
         arriving = groups[q : q + ACCUMULATORS]

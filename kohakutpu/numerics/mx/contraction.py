@@ -152,12 +152,12 @@ def gemm(a: Operand, b: Operand, acc: Array | None = None, out: Array | None = N
         out = np.empty(shape, np.float32)
     if acc is None:
         out[...] = 0
+    elif acc is not out:
+        np.copyto(out, acc)
+    if _plain(a, b) and (acc is None or fp32.no_smaller(out, -103)):
+        _matmul(a, b, out)
     else:
-        # -0 becomes +0, as it does when the first partial arrives, whatever the sign of a zero.
-        np.add(fp32.flush(acc), np.float32(0) if a.blocks else np.float32(-0.0), out=out)
-    plain = _plain(a, b) and (acc is None or fp32.no_smaller(out, -103))
-    with np.errstate(all="ignore"):
-        (_matmul if plain else _exact)(a, b, out)
+        _exact(a, b, out)
     return out
 
 
@@ -171,7 +171,11 @@ def _plain(a: Operand, b: Operand) -> bool:
     )
 
 
+@np.errstate(all="ignore")
 def _matmul(a: Operand, b: Operand, out: Array) -> None:
+    if a.blocks:
+        # A partial of exactly zero is +0, but BLAS may give -0. The two differ on a -0 alone.
+        np.add(out, np.float32(0), out=out)
     left, right = a.left, b.right
     step = max(1, _PANEL // max(1, b.rows))
     partial = np.empty((min(step, a.rows), b.rows), np.float32)
@@ -187,6 +191,7 @@ def _matmul(a: Operand, b: Operand, out: Array) -> None:
             np.add(panel, partial, out=panel)
 
 
+@np.errstate(all="ignore")
 def _exact(a: Operand, b: Operand, out: Array) -> None:
     for block in range(a.blocks):
         # Sums of 32 products of integers are below 2**24: float32 holds them exactly.
@@ -199,4 +204,4 @@ def _exact(a: Operand, b: Operand, out: Array) -> None:
             partial[a.nan[block]] = np.nan
         if b.nan is not None:
             partial[:, b.nan[block]] = np.nan
-        fp32.add(out, partial, out=out, clean=True)
+        fp32.add(out, partial, out=out)

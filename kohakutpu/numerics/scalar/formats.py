@@ -1,6 +1,7 @@
 """IEEE 754 binary formats as integers: a bit pattern in, sign, significand and exponent out."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -18,27 +19,27 @@ class Binary:
     exponent_bits: int
     fraction_bits: int
 
-    @property
+    @cached_property
     def sign_bit(self) -> int:
         """The mask of the sign."""
         return 1 << (self.exponent_bits + self.fraction_bits)
 
-    @property
+    @cached_property
     def infinity(self) -> int:
         """The code of +Inf; a magnitude above it is a NaN."""
         return ((1 << self.exponent_bits) - 1) << self.fraction_bits
 
-    @property
+    @cached_property
     def nan(self) -> int:
         """The one NaN the machine makes: quiet, positive, empty payload."""
         return self.infinity | 1 << (self.fraction_bits - 1)
 
-    @property
+    @cached_property
     def smallest_normal(self) -> int:
         """The code of the smallest positive normal number."""
         return 1 << self.fraction_bits
 
-    @property
+    @cached_property
     def smallest_exponent(self) -> int:
         """Log2 of the smallest positive subnormal number."""
         return 2 - (1 << (self.exponent_bits - 1)) - self.fraction_bits

@@ -68,14 +68,15 @@ def minimum(a: int, b: int) -> int:
 
 
 def lt(a: int, b: int) -> int:
-    """Return 1.0 if ``a < b``, else 0.0; false with a NaN."""
-    return ONE if maximum(a, b) != FP32.nan and not le(b, a) else ZERO
+    """Return 1.0 if ``a < b``, else 0.0; false with a NaN, and the zeros are equal."""
+    a, b = canonical(a), canonical(b)
+    return ONE if FP32.nan not in (a, b) and _order(a) < _order(b) and not eq(a, b) else ZERO
 
 
 def le(a: int, b: int) -> int:
     """Return 1.0 if ``a <= b``, else 0.0; false with a NaN, and the zeros are equal."""
     a, b = canonical(a), canonical(b)
-    return ONE if FP32.nan not in (a, b) and (_order(a) <= _order(b) or eq(a, b)) else ZERO
+    return ONE if FP32.nan not in (a, b) and (_order(a) < _order(b) or eq(a, b)) else ZERO
 
 
 def eq(a: int, b: int) -> int:
