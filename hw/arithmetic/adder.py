@@ -65,7 +65,7 @@ class Adder(wiring.Component):
         )
 
         # Two places below the significand and a sticky one are enough to round any sum.
-        places, lost = shift_right(Cat(Const(0, 2), ordered.small), ordered.distance[:5])
+        places, lost = shift_right(m, Cat(Const(0, 2), ordered.small), ordered.distance[:5])
         far = ordered.distance[5:].any()
         aligned = stage(
             nan=ordered.nan,
@@ -88,7 +88,7 @@ class Adder(wiring.Component):
             total=total[:28],
         )
 
-        coarse, coarse_places = normalise(added.total, (16, 8))
+        coarse, coarse_places = normalise(m, added.total, (16, 8))
         coarse = stage(
             nan=added.nan,
             infinite=added.infinite,
@@ -99,7 +99,7 @@ class Adder(wiring.Component):
             places=coarse_places,
         )
 
-        fine, fine_places = normalise(coarse.total, (4, 2, 1))
+        fine, fine_places = normalise(m, coarse.total, (4, 2, 1))
         exponent = Signal(signed(10))
         m.d.comb += exponent.eq(coarse.exponent + 1 - Cat(fine_places, coarse.places))
         normal = stage(

@@ -1,15 +1,29 @@
 """Shifts that keep count: the combinational steps of aligning, normalising and rounding."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 
-def shift_right(value: Value, amount: Value) -> tuple[Value, Value]:
+def wire(m: Module, value: Any, name: str = "wire") -> Any:
+    """Give an expression a signal of its own.
+
+    Amaranth writes an expression out wherever it is used; one that is used twice at each of
+    several steps would double with every step.
+    """
+    signal = Signal(value.shape(), name=name)
+    m.d.comb += signal.eq(value)
+    return signal
+
+
+def shift_right(m: Module, value: Value, amount: Value) -> tuple[Value, Value]:
     """Shift right, and say whether a one was lost.
 
     Parameters
     ----------
+    m : Module
+        Where the steps go.
     value : Value
         What to shift.
     amount : Value
@@ -25,15 +39,18 @@ def shift_right(value: Value, amount: Value) -> tuple[Value, Value]:
     for place in range(len(amount)):
         step = min(1 << place, width)
         lost = lost | (amount[place] & value[:step].any())
-        value = Mux(amount[place], Cat(value[step:], Const(0, step)), value)[:width]
-    return value, lost
+        moved = Mux(amount[place], Cat(value[step:], Const(0, step)), value)[:width]
+        value = wire(m, moved, f"right_{1 << place}")
+    return value, wire(m, lost, "lost")
 
 
-def normalise(value: Value, steps: Sequence[int]) -> tuple[Value, Value]:
+def normalise(m: Module, value: Value, steps: Sequence[int]) -> tuple[Value, Value]:
     """Shift left by each of `steps` in turn where that many leading bits are zero.
 
     Parameters
     ----------
+    m : Module
+        Where the steps go.
     value : Value
         What to shift.
     steps : sequence of int
@@ -49,18 +66,19 @@ def normalise(value: Value, steps: Sequence[int]) -> tuple[Value, Value]:
     width = len(value)
     taken = []
     for step in steps:
-        clear = ~value[-step:].any()
-        value = Mux(clear, Cat(Const(0, step), value[:-step]), value)[:width]
+        clear = wire(m, ~value[-step:].any(), f"clear_{step}")
+        moved = Mux(clear, Cat(Const(0, step), value[:-step]), value)[:width]
+        value = wire(m, moved, f"left_{step}")
         taken.append(clear)
     return value, Cat(*reversed(taken))
 
 
-def tree(values: Sequence[Value], combine: Callable[[Value, Value], Value]) -> Value:
-    """Combine adjacent pairs, then pairs of pairs."""
+def tree(m: Module, values: Sequence[Value], combine: Callable[[Value, Value], Value]) -> Value:
+    """Combine adjacent pairs, then pairs of pairs; `m` takes the sums on the way."""
     values = list(values)
     while len(values) > 1:
         pairs = zip(values[::2], values[1::2], strict=True)
-        values = [combine(left, right) for left, right in pairs]
+        values = [wire(m, combine(left, right)) for left, right in pairs]
     return values[0]
 
 

@@ -33,7 +33,7 @@ class Widener(wiring.Component):
         stage = Stages(m)
         i = self.i
         normal = Cat(Const(0, 13), i.fraction, (i.exponent + REBIAS)[:8])
-        places, count = normalise(i.fraction, (8, 4, 2, 1))
+        places, count = normalise(m, i.fraction, (8, 4, 2, 1))
         subnormal = Cat(Const(0, 14), places[:9], (REBIAS - count)[:8])
         special = Cat(Const(0, 23), Const(255, 8))
         magnitude = Mux(
@@ -72,7 +72,7 @@ class Narrower(wiring.Component):
         places = Cat(i.significand[:12].any(), i.significand[12:])
         is_normal = i.exponent > REBIAS
         missing = Mux(is_normal, 0, REBIAS + 1 - i.exponent)[:8]
-        shifted, lost = shift_right(places, missing[:4])
+        shifted, lost = shift_right(m, places, missing[:4])
         far = missing[4:].any()
         placed = stage(
             nan=i.is_nan,

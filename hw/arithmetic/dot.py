@@ -74,7 +74,7 @@ class BlockDot(wiring.Component):
         for width in (k, max(k // 4, 2), max(k // 16, 1), 1):
             per_value = len(values) // width
             groups = [values[i : i + per_value] for i in range(0, len(values), per_value)]
-            sums = {f"sum_{i}": tree(group, Value.__add__) for i, group in enumerate(groups)}
+            sums = {f"sum_{i}": tree(m, group, Value.__add__) for i, group in enumerate(groups)}
             values = list(vars(stage(**sums)).values())
         valid = delayed(m, self.valid, stage.count, reset=True)
         first = delayed(m, self.first, stage.count)
@@ -127,7 +127,7 @@ class PartialScaler(wiring.Component):
             exponent=exponent,
         )
 
-        places, count = normalise(split.magnitude, (16, 8, 4, 2, 1))
+        places, count = normalise(m, split.magnitude, (16, 8, 4, 2, 1))
         exponent = Signal(signed(11))
         m.d.comb += exponent.eq(split.exponent - count)
         normal = stage(

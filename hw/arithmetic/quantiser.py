@@ -74,9 +74,9 @@ class BlockLargest(wiring.Component):
         m = Module()
         stage = Stages(m)
         magnitudes = [self.i[n].magnitude for n in range(ELEMENTS)]
-        quarters = [tree(magnitudes[n : n + 4], larger) for n in range(0, ELEMENTS, 4)]
+        quarters = [tree(m, magnitudes[n : n + 4], larger) for n in range(0, ELEMENTS, 4)]
         quarters = stage(**{f"largest_{n}": quarter for n, quarter in enumerate(quarters)})
-        word = stage(largest=tree(list(vars(quarters).values()), larger))
+        word = stage(largest=tree(m, list(vars(quarters).values()), larger))
         previous = stage(largest=word.largest)
         with m.If(delayed(m, self.second, 2)):
             m.d.sync += self.largest.eq(larger(previous.largest, word.largest))
@@ -125,7 +125,7 @@ class Quantiser(wiring.Component):
         m = Module()
         stage = Stages(m)
         paired, second, residual = self._pair(m)
-        words = stage(word=Cat(_normalised(paired[n]) for n in range(ELEMENTS)))
+        words = stage(word=Cat(_normalised(m, paired[n]) for n in range(ELEMENTS)))
 
         m.submodules.first_pass = first_pass = BlockLargest()
         m.d.comb += [first_pass.i.eq(words.word), first_pass.second.eq(delayed(m, second, 1))]
@@ -167,9 +167,9 @@ RESIDUAL_LATENCY = 4
 QUANTISE_LATENCY = 3
 
 
-def _normalised(element: data.View) -> Value:
+def _normalised(m: Module, element: data.View) -> Value:
     """Return an FP16 number as `Normalised`."""
-    places, count = normalise(element.fraction, (8, 4, 2, 1))
+    places, count = normalise(m, element.fraction, (8, 4, 2, 1))
     subnormal = Mux(element.fraction.any(), Cat(Const(0, 1), places[:9], (10 - count)[:6]), 0)
     normal = Cat(element.fraction, (element.exponent + 10)[:6])
     special = Cat(element.fraction, Const(Normalised.SPECIAL, 6))
@@ -190,7 +190,7 @@ def _residual(m: Module, word: data.View, largest: Value, wanted: Value) -> Valu
     for n in range(ELEMENTS):
         stage = Stages(m)
         start = stage(element=word[n], keeps=keeps, distance=(largest[10:] - word[n].exponent)[:6])
-        quotient, guard, sticky = _shifted(start.element, start.distance)
+        quotient, guard, sticky = _shifted(m, start.element, start.distance)
         dropped = Cat(
             Const(1, 1).replicate(FRACTION_PLACES),
             *(start.distance > place for place in range(11 - FRACTION_PLACES)),
@@ -210,7 +210,7 @@ def _residual(m: Module, word: data.View, largest: Value, wanted: Value) -> Valu
             up=cut.up,
             rest=Mux(cut.up, -cut.low & cut.dropped, cut.low)[:11],
         )
-        places, count = normalise(rest.rest, (8, 4, 2, 1))
+        places, count = normalise(m, rest.rest, (8, 4, 2, 1))
         exponent = (rest.element.exponent - count)[:6]
         left = Mux(rest.rest.any(), Cat(places[:10], exponent, rest.element.sign ^ rest.up), 0)
         results.append(stage(o=Mux(rest.keeps, rest.element.as_value(), left)[:17]).o)
@@ -225,7 +225,7 @@ def _quantised(m: Module, word: data.View, largest: Value) -> tuple[Value, Value
     for n in range(ELEMENTS):
         stage = Stages(m)
         start = stage(element=word[n], distance=(largest[10:] - word[n].exponent)[:6])
-        quotient, guard, sticky = _shifted(start.element, start.distance)
+        quotient, guard, sticky = _shifted(m, start.element, start.distance)
         up = round_up(quotient, guard, sticky) & (quotient != LARGEST)
         shifted = stage(sign=start.element.sign, quotient=quotient, up=up)
         magnitude = (shifted.quotient + shifted.up)[:7]
@@ -242,8 +242,8 @@ def _is_special(largest: Value) -> Value:
     return largest[10:] == Normalised.SPECIAL
 
 
-def _shifted(element: data.View, distance: Value) -> tuple[Value, Value, Value]:
+def _shifted(m: Module, element: data.View, distance: Value) -> tuple[Value, Value, Value]:
     """Return quotient, guard and sticky of a significand moved to the block's scale."""
     significand = element.significand
-    places, lost = shift_right(significand[FRACTION_PLACES - 1 :], distance)
+    places, lost = shift_right(m, significand[FRACTION_PLACES - 1 :], distance)
     return places[1:], places[0], lost | significand[: FRACTION_PLACES - 1].any()

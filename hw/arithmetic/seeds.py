@@ -109,9 +109,9 @@ class SeedUnit(wiring.Component):
             sign=negative,
             magnitude=Mux(negative, -total.total, total.total)[: TOTAL_BITS - 1],
         )
-        coarse, places = normalise(split.magnitude, (32, 16, 8))
+        coarse, places = normalise(m, split.magnitude, (32, 16, 8))
         coarse = stage(sign=split.sign, places=places, magnitude=coarse)
-        fine, places = normalise(coarse.magnitude, (4, 2, 1))
+        fine, places = normalise(m, coarse.magnitude, (4, 2, 1))
 
         fate_at = stage.count - 2  # from the second stage, where it was decided
         nan, infinite, zero, sign, exponent = (
@@ -157,7 +157,7 @@ class SeedUnit(wiring.Component):
         # |i| below 128 as 7 bits before the point and 23 behind it.
         far = i.exponent >= EXPONENT_BIAS + 7
         distance = (EXPONENT_BIAS + 7 - i.exponent)[:8]
-        places, lost = shift_right(Cat(Const(0, 7), i.significand), distance[:5])
+        places, lost = shift_right(m, Cat(Const(0, 7), i.significand), distance[:5])
         gone = distance[5:].any()
         first = stage(
             i=i,
