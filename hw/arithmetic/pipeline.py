@@ -42,7 +42,7 @@ def delayed(m: Module, value: Any, cycles: int, *, reset: bool = False) -> Any:
     Parameters
     ----------
     m : amaranth.hdl.Module
-        Where the registers go.
+        Where the registers go. Not inside ``m.If``: they would move only while it holds.
     value : amaranth.hdl.ValueLike
         Anything with a shape.
     cycles : int
