@@ -6,12 +6,13 @@ only notes the block, and the next call that looks at the memory takes it back.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kohakuaccel.errors import CallError
-from kohakuaccel.image import WORD_BYTES, Image
+from kohakuaccel.image import WORD_BYTES, Image, OperandInfo
 from kohakuaccel.runtime.arena import Arena, Block, OutOfMemory
 from kohakuaccel.runtime.device import Bytes, Device, Program, Report, Totals
 from kohakuaccel.source import caller
@@ -54,6 +55,7 @@ class Runtime:
         self._patch = patch
         self._released: deque[Block] = deque()
         self._residents: OrderedDict[int, Resident] = OrderedDict()
+        self._lock = threading.RLock()  # a device does one thing at a time
 
     # ---------------------------------------------------------------- memory
 
@@ -65,15 +67,16 @@ class Runtime:
         OutOfMemory
             If there is not enough even so; the message says who holds what.
         """
-        self.require_open()
-        self.collect()
-        try:
+        with self._lock:
+            self.require_open()
+            self.collect()
+            try:
+                return self.arena.allocate(nbytes, owner)
+            except OutOfMemory:
+                if not self._residents:
+                    raise
+            self.evict()
             return self.arena.allocate(nbytes, owner)
-        except OutOfMemory:
-            if not self._residents:
-                raise
-        self.evict()
-        return self.arena.allocate(nbytes, owner)
 
     def release(self, block: Block) -> None:
         """Give a block back; safe in a finalizer, effective with the next `collect`."""
@@ -81,13 +84,15 @@ class Runtime:
 
     def collect(self) -> None:
         """Free what was released."""
-        while self._released:
-            self.arena.free(self._released.popleft())
+        with self._lock:
+            while self._released:
+                self.arena.free(self._released.popleft())
 
     def evict(self) -> None:
         """Drop every program and its constants from device memory; they are written again."""
-        while self._residents:
-            self.arena.free(self._residents.popitem()[1].block)
+        with self._lock:
+            while self._residents:
+                self.arena.free(self._residents.popitem()[1].block)
 
     @property
     def resident_bytes(self) -> int:
@@ -96,13 +101,15 @@ class Runtime:
 
     def write(self, address: int, data: Bytes) -> None:
         """Copy bytes to the device."""
-        self.require_open()
-        self.device.write(address, data)
+        with self._lock:
+            self.require_open()
+            self.device.write(address, data)
 
     def read(self, address: int, nbytes: int) -> Bytes:
         """Return bytes of the device's memory, valid until the next call."""
-        self.require_open()
-        return self.device.read(address, nbytes)
+        with self._lock:
+            self.require_open()
+            return self.device.read(address, nbytes)
 
     # --------------------------------------------------------------- running
 
@@ -128,38 +135,48 @@ class Runtime:
         DeviceFault
             If the machine stopped.
         """
-        self.require_open()
-        if image.machine_hash != self.device.machine_hash:
-            raise CallError(
-                f"the image is for a machine with hash {image.machine_hash}, and the device "
-                f"{self.device.name} has {self.device.machine_hash}",
-                loc=caller(),
-                fix="compile it for this device's machine",
-            )
+        with self._lock:
+            self.require_open()
+            if image.machine_hash != self.device.machine_hash:
+                raise CallError(
+                    f"the image is for a machine with hash {image.machine_hash}, and the device "
+                    f"{self.device.name} has {self.device.machine_hash}",
+                    loc=caller(),
+                    fix="compile it for this device's machine",
+                )
+            temporaries: list[Block] = []
+            try:
+                for info in image.operands:
+                    if info.kind == "temp":
+                        temporaries.append(self._temporary(info))
+                resident = self._resident(image)
+                report = self._run(resident, self._bases(resident, operands, temporaries))
+            finally:
+                for block in temporaries:
+                    self.arena.free(block)
+            self.totals.add(report)
+            return report
+
+    def _temporary(self, info: OperandInfo) -> Block:
+        block = self.allocate(max(info.nbytes, 1), f"temporary {info.name}")
+        self.device.renew(block.address, 1, info.nbytes, info.nbytes)
+        return block
+
+    def _bases(
+        self, resident: Resident, operands: Sequence[int], temporaries: Sequence[Block]
+    ) -> tuple[int, ...]:
+        """Return the address of every operand of the image, in its order."""
         given = iter(operands)
-        temporaries: list[Block] = []
-        try:
-            for info in image.operands:
-                if info.kind == "temp":
-                    block = self.allocate(max(info.nbytes, 1), f"temporary {info.name}")
-                    temporaries.append(block)
-                    self.device.renew(block.address, 1, info.nbytes, info.nbytes)
-            resident = self._resident(image)
-            scratch = iter(temporaries)
-            bases: list[int] = []
-            for info in image.operands:
-                if info.kind == "temp":
-                    bases.append(next(scratch).address)
-                elif info.kind == "data":
-                    bases.append(resident.data)
-                else:
-                    bases.append(next(given))
-            report = self._run(resident, tuple(bases))
-        finally:
-            for block in temporaries:
-                self.arena.free(block)
-        self.totals.add(report)
-        return report
+        scratch = iter(temporaries)
+        bases: list[int] = []
+        for info in resident.image.operands:
+            if info.kind == "temp":
+                bases.append(next(scratch).address)
+            elif info.kind == "data":
+                bases.append(resident.data)
+            else:
+                bases.append(next(given))
+        return tuple(bases)
 
     def _run(self, resident: Resident, bases: tuple[int, ...]) -> Report:
         try:

@@ -66,7 +66,7 @@ class Array:
     # ----------------------------------------------------------- description
 
     @property
-    def session(self) -> Session:
+    def device(self) -> Session:
         """The device it lives on."""
         return self.storage.session
 
@@ -105,7 +105,7 @@ class Array:
         )
 
     def __repr__(self) -> str:
-        return f"tensor(shape={self.shape}, dtype={self.dtype}, {self.session!r})"
+        return f"tensor(shape={self.shape}, dtype={self.dtype}, {self.device!r})"
 
     # -------------------------------------------------------------- to numpy
 
@@ -119,7 +119,7 @@ class Array:
         """
         if not self.size:
             return np.empty(self.shape, self.dtype)
-        content = self.session.runtime.read(self.storage.address, self.storage.nbytes)
+        content = self.device.runtime.read(self.storage.address, self.storage.nbytes)
         return unpack(content, self.shape, self.format)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
@@ -132,7 +132,7 @@ class Array:
 
     def pin(self) -> Self:
         """Keep it resident even when nothing references it, until `unpin`. Returns itself."""
-        self.session.pin(self)
+        self.device.pin(self)
         return self
 
     def unpin(self) -> Self:
@@ -143,5 +143,45 @@ class Array:
         CallError
             If it is not pinned.
         """
-        self.session.unpin(self)
+        self.device.unpin(self)
         return self
+
+
+def common_device(what: str, operands: Sequence[Any]) -> Session:
+    """Return the one device that all operands live on.
+
+    Parameters
+    ----------
+    what : str
+        The operation, as a message shall name it.
+    operands : sequence
+        What somebody passed as its tensors.
+
+    Raises
+    ------
+    CallError
+        If one is no tensor, there are two devices, or theirs is closed.
+    """
+    first: Array | None = None
+    for operand in operands:
+        if not isinstance(operand, Array):
+            raise CallError(
+                f"{what}: an operand is a {type(operand).__name__}, neither a tensor nor a real "
+                "number",
+                loc=caller(),
+                fix="put arrays on the machine first: ktpu.tensor(x)",
+            )
+        if first is None:
+            first = operand
+        elif operand.device is not first.device:
+            raise CallError(
+                f"{what}: operands on two devices: {first.device!r} and {operand.device!r}",
+                loc=caller(),
+                fix="make both on one device; ktpu.tensor(x) moves x to the selected one",
+            )
+    if first is None:
+        raise CallError(
+            f"{what}: no operand is a tensor", loc=caller(), fix="make one with ktpu.tensor(x)"
+        )
+    first.device.runtime.require_open()
+    return first.device

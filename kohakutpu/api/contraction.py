@@ -10,8 +10,7 @@ import numpy as np
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
 from kohakutpu import kernels
-from kohakutpu.api.array import Array
-from kohakutpu.api.elementwise import require_tensor
+from kohakutpu.api.array import Array, common_device
 
 if TYPE_CHECKING:
     from kohakutpu.api.tensor import Tensor
@@ -41,8 +40,7 @@ def matmul(x: Tensor, w: Tensor, *, precision: str = "default") -> Tensor:
     CallError
         If the shapes do not go together, or `precision` is unknown.
     """
-    for operand in (x, w):
-        require_tensor("matmul", operand)
+    device = common_device("matmul", (x, w))
     if precision not in PRECISIONS:
         raise CallError(
             f"matmul: precision is {precision!r}",
@@ -52,10 +50,10 @@ def matmul(x: Tensor, w: Tensor, *, precision: str = "default") -> Tensor:
     shape = result_shape(x, w)
     depth = x.shape[-1]
     if not math.prod(shape) or not depth:
-        result = type(x).empty(x.session, shape, "fp16")
+        result = type(x).empty(device, shape, "fp16")
         if not math.prod(shape):
             return result
-        return type(x).upload(x.session, np.zeros(shape, np.float16), "fp16")
+        return type(x).upload(device, np.zeros(shape, np.float16), "fp16")
     knobs: dict[str, Any] = {} if precision == "default" else {"precision": precision}
     left, right = (t if t.ndim > 1 else t.view((1, depth)) for t in (x, w))
     if right.ndim == 2 and w.ndim > 1:

@@ -49,7 +49,7 @@ def tensor(array_like: Any, dtype: DTypeLike | str | None = None) -> Tensor:
     session = current()
     stored = "fp16" if dtype is None else format_of(dtype)
     if isinstance(array_like, Tensor):
-        if array_like.session is session and (dtype is None or array_like.format == stored):
+        if array_like.device is session and (dtype is None or array_like.format == stored):
             return array_like
         if dtype is None:
             stored = array_like.format

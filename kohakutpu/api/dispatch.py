@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compiler.pipeline import ArgSpec, Compiled
-from kohakuaccel.errors import CallError
 from kohakuaccel.runtime.device import DeviceFault
-from kohakuaccel.source import caller
+from kohakutpu.api.array import common_device
 from kohakutpu.api.compilation import COMPILATIONS
 from kohakutpu.api.session import Session
 from kohakutpu.api.tensor import Tensor
@@ -54,42 +53,6 @@ class Backend:
         self, kernel: Kernel, args: Sequence[Tensor], knobs: Mapping[str, Any]
     ) -> tuple[Session, Compiled]:
         """Return the device that the operands live on and the kernel compiled for it."""
-        session = common_session(kernel.name, args)
+        session = common_device(kernel.name, args)
         specs = [ArgSpec(tensor.shape, tensor.format) for tensor in args]
         return session, COMPILATIONS.get(kernel, specs, knobs, session.machine)
-
-
-def common_session(what: str, args: Sequence[Tensor]) -> Session:
-    """Return the one device that all operands live on.
-
-    Raises
-    ------
-    CallError
-        If there are two, or an operand is no tensor.
-    """
-    first: Tensor | None = None
-    for position, tensor in enumerate(args):
-        # The static type promises a tensor; whoever calls a kernel may not.
-        if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise CallError(
-                f"{what}: operand {position} is a {type(tensor).__name__}, not a tensor",
-                loc=caller(),
-                fix="put it on the machine first: ktpu.tensor(x)",
-            )
-        if first is None:
-            first = tensor
-        elif tensor.session is not first.session:
-            raise CallError(
-                f"{what}: operands on two devices: {first.session!r} and {tensor.session!r}",
-                loc=caller(),
-                fix="make both on one device; ktpu.tensor(x.numpy()) moves one to the selected "
-                "device",
-            )
-    if first is None:
-        raise CallError(
-            f"{what}: called without operands",
-            loc=caller(),
-            fix="pass a tensor for each In parameter",
-        )
-    first.session.runtime.require_open()
-    return first.session

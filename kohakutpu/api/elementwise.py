@@ -17,7 +17,7 @@ import numpy as np
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
 from kohakutpu import kernels
-from kohakutpu.api.array import Array
+from kohakutpu.api.array import Array, common_device
 from kohakutpu.config import WORD_BYTES
 from kohakutpu.kernels import broadcast
 
@@ -32,9 +32,9 @@ NUMBERS = (bool, int, float, np.integer, np.floating, np.bool_)
 
 def unary(name: str, x: Tensor) -> Tensor:
     """Return an elementwise function of one tensor, of the same shape."""
-    require_tensor(name, x)
+    device = common_device(name, (x,))
     if not x.size:
-        return type(x).empty(x.session, x.shape, "fp16")
+        return type(x).empty(device, x.shape, "fp16")
     return getattr(kernels, name)(x)
 
 
@@ -47,16 +47,11 @@ def apply(name: str, *operands: Tensor | Number) -> Tensor:
         If an operand is neither, no operand is a tensor, or the shapes do not go together.
     """
     first = next((x for x in operands if isinstance(x, Array)), None)
-    if first is None:
-        raise CallError(
-            f"{name}: no operand is a tensor",
-            loc=caller(),
-            fix="make one with ktpu.tensor(x)",
-        )
-    tensors = [as_operand(name, x, first) for x in operands]
+    tensors = [] if first is None else [as_operand(x, first) for x in operands]
+    device = common_device(name, tensors)
     shape = common_shape(name, [tensor.shape for tensor in tensors])
     if not math.prod(shape):
-        return type(first).empty(first.session, shape, "fp16")
+        return type(tensors[0]).empty(device, shape, "fp16")
     padded = [(1,) * (len(shape) - x.ndim) + x.shape for x in tensors]
     if all(p == shape or x.size == 1 for x, p in zip(tensors, padded, strict=True)):
         whole = [p == shape for p in padded]
@@ -154,41 +149,23 @@ def common_shape(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...
         ) from None
 
 
-def as_operand(name: str, value: Any, like: Array) -> Any:
-    """Return a tensor as it is, and a number as an FP32 tensor without axes.
+def as_operand(value: Any, like: Array) -> Any:
+    """Return a number as an FP32 tensor without axes, on the device of `like`; all else as it is.
 
     Raises
     ------
     CallError
-        If it is neither, or a number beyond FP32.
+        If it is a number beyond FP32.
     """
-    if isinstance(value, Array):
+    if isinstance(value, Array) or not isinstance(value, NUMBERS):
         return value
-    if not isinstance(value, NUMBERS):
-        require_tensor(name, value)
-    value = cast("Any", value)
+    wide = float(cast("Any", value))
     with np.errstate(over="ignore"):
-        number = np.float32(float(value))
-    if np.isinf(number) and np.isfinite(float(value)):
+        number = np.float32(wide)
+    if np.isinf(number) and math.isfinite(wide):
         raise CallError(
-            f"{name}: the number {value} is beyond FP32, which ends at 3.4028235e38",
+            f"the number {value} is beyond FP32, which ends at 3.4028235e38",
             loc=caller(),
             fix="scale the computation",
         )
-    return type(like).upload(like.session, np.asarray(number), "fp32")
-
-
-def require_tensor(name: str, value: object) -> None:
-    """Check that an operand is a tensor.
-
-    Raises
-    ------
-    CallError
-        If it is not.
-    """
-    if not isinstance(value, Array):
-        raise CallError(
-            f"{name}: an operand is a {type(value).__name__}, neither a tensor nor a real number",
-            loc=caller(),
-            fix="put arrays on the machine first: ktpu.tensor(x)",
-        )
+    return type(like).upload(like.device, np.asarray(number), "fp32")

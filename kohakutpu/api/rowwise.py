@@ -10,7 +10,7 @@ import numpy as np
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
 from kohakutpu import kernels
-from kohakutpu.api.elementwise import require_tensor
+from kohakutpu.api.array import common_device
 
 if TYPE_CHECKING:
     from kohakutpu.api.tensor import Tensor
@@ -40,16 +40,16 @@ def reduce(name: str, x: Tensor) -> Tensor:
             fix="leave the call out where there is nothing to compare",
         )
     if not math.prod(shape):
-        return type(x).empty(x.session, shape, "fp16")
+        return type(x).empty(x.device, shape, "fp16")
     if not x.size:
-        return type(x).upload(x.session, np.full(shape, OF_NOTHING[name], np.float16), "fp16")
+        return type(x).upload(x.device, np.full(shape, OF_NOTHING[name], np.float16), "fp16")
     return REDUCTIONS[name](rows_of(x)).view(shape)
 
 
 def softmax(x: Tensor) -> Tensor:
     """Return the softmax of each row, of the same shape."""
     if not x.size:
-        return type(x).empty(x.session, x.shape, "fp16")
+        return type(x).empty(x.device, x.shape, "fp16")
     return kernels.softmax(flat_rows(x)).view(x.shape)
 
 
@@ -63,7 +63,7 @@ def rmsnorm(x: Tensor, w: Tensor, eps: float) -> Tensor:
     """
     require_channel("rmsnorm", "w", x, w)
     if not x.size:
-        return type(x).empty(x.session, x.shape, "fp16")
+        return type(x).empty(x.device, x.shape, "fp16")
     return kernels.rmsnorm(flat_rows(x), w.view(w.shape or (1,)), eps=eps).view(x.shape)
 
 
@@ -78,7 +78,7 @@ def layernorm(x: Tensor, w: Tensor, b: Tensor, eps: float) -> Tensor:
     require_channel("layernorm", "w", x, w)
     require_channel("layernorm", "b", x, b)
     if not x.size:
-        return type(x).empty(x.session, x.shape, "fp16")
+        return type(x).empty(x.device, x.shape, "fp16")
     channels = (w.view(w.shape or (1,)), b.view(b.shape or (1,)))
     return kernels.layernorm(flat_rows(x), *channels, eps=eps).view(x.shape)
 
@@ -102,7 +102,7 @@ def require_channel(what: str, name: str, x: Tensor, channel: Tensor) -> None:
     CallError
         If it is not.
     """
-    require_tensor(what, channel)
+    common_device(what, (x, channel))
     if channel.shape != x.shape[-1:]:
         raise CallError(
             f"{what}: {name} has shape {channel.shape}, and rows of shape {x.shape[-1:]} in "

@@ -43,7 +43,7 @@ def description(machine: Machine) -> list[tuple[str, str]]:
         ("memory ports", str(len(machine.of_kind("M")))),
         ("MAC/cycle", f"{clusters * machine.macs_per_cycle:,}"),
         ("FP32 lanes a core", str(machine.lanes)),
-        ("L1A, L1B", f"{machine.l1_entries:,} entries each"),
+        ("L1A, L1B each", f"{machine.l1_entries:,} entries"),
         ("accumulator", f"{machine.acc_subtiles:,} sub-tiles"),
         ("vector L1", f"{machine.vl1_words * WORD_BYTES // 1024:,} KiB"),
         ("registers", f"{machine.registers:,} beats"),

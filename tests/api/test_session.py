@@ -2,6 +2,7 @@
 """Devices, memory, counters, and what happens when a run ends early."""
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def test_the_default(fresh: None) -> None:
     session = ktpu.device()
     assert (session.name, session.machine.name) == ("golden", "small")
     assert ktpu.device() is session
-    assert ktpu.tensor(1).session is session
+    assert ktpu.tensor(1).device is session
 
 
 def test_the_environment_chooses(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +104,7 @@ def test_results_stay_on_the_device_of_their_operands(fresh: None) -> None:
         x = ktpu.tensor(np.ones((4, 4)))
     with ktpu.device("golden", machine="tiny") as tiny:
         y = ((x @ x + 1) * x).softmax()
-        assert y.session is duo
+        assert y.device is duo
         assert tiny.stats().dispatches == 0
     assert duo.stats().dispatches == 4
 
@@ -220,6 +221,16 @@ def test_a_fault_names_the_kernel_line(own: ktpu.Session, monkeypatch: pytest.Mo
     assert caught.value.numbers == {"word": 9000, "words": 8192}
     assert (x * x).numpy()[0, 3] == 9
     assert ktpu.stats().dispatches == 1
+
+
+def test_threads_share_a_device(own: ktpu.Session) -> None:
+    def work(number: int) -> bool:
+        x = ktpu.Tensor.upload(own, np.full((5, number + 3), number, np.float16), "fp16")
+        return all(((x + i) * 2).numpy()[0, 0] == 2 * (number + i) for i in range(10))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(12)))
+    assert ktpu.stats().memory.live == 0
 
 
 def test_counters(own: ktpu.Session) -> None:

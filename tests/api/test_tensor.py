@@ -162,7 +162,7 @@ def test_a_tensor_of_a_tensor() -> None:
     assert ktpu.tensor(wide) is wide
     with ktpu.device("golden", machine="duo"):
         moved = ktpu.tensor(t)
-    assert moved.session is not t.session
+    assert moved.device is not t.device
     assert moved.numpy().tolist() == [1, 2]
 
 
