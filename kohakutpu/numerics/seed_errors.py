@@ -64,7 +64,7 @@ def log2_near_one() -> Worst:
     """Return the worst absolute error of `seeds.log2` from 1/2 to 2."""
 
     def error(x: NDArray[np.float32]) -> Reals:
-        return seeds.log2(x, clean=True) - np.log2(x.astype(np.float64))
+        return np.subtract(seeds.log2(x, clean=True), np.log2(x.astype(np.float64)))
 
     return max(_worst(octave(-1), error), _worst(octave(0), error))
 
@@ -77,20 +77,24 @@ def log2_elsewhere() -> Worst:
     """
 
     def error(x: NDArray[np.float32]) -> Reals:
-        return seeds.log2(x, clean=True) / np.log2(x.astype(np.float64)) - 1
+        return np.divide(seeds.log2(x, clean=True), np.log2(x.astype(np.float64))) - 1
 
     return max(_worst(octave(-2), error), _worst(octave(1), error))
 
 
 def recip() -> Worst:
     """Return the worst relative error of `seeds.recip`; all octaves are alike."""
-    return _worst(octave(0), lambda x: seeds.recip(x, clean=True) * x.astype(np.float64) - 1)
+
+    def error(x: NDArray[np.float32]) -> Reals:
+        return np.multiply(seeds.recip(x, clean=True), x.astype(np.float64)) - 1
+
+    return _worst(octave(0), error)
 
 
 def rsqrt() -> Worst:
     """Return the worst relative error of `seeds.rsqrt`; pairs of octaves are alike."""
 
     def error(x: NDArray[np.float32]) -> Reals:
-        return seeds.rsqrt(x, clean=True) * np.sqrt(x.astype(np.float64)) - 1
+        return np.multiply(seeds.rsqrt(x, clean=True), np.sqrt(x.astype(np.float64))) - 1
 
     return max(_worst(octave(0), error), _worst(octave(1), error))

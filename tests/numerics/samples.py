@@ -56,7 +56,7 @@ def pairs(rng: np.random.Generator, count: int) -> tuple[Codes, Codes]:
     )
 
 
-def each(function: Callable[..., int], *operands: Codes) -> Codes:
+def each(function: Callable[..., int], *operands: NDArray[Any]) -> Codes:
     """Apply a scalar function on codes, element by element."""
     rows = zip(*(operand.tolist() for operand in operands), strict=True)
     return np.array([function(*row) for row in rows], np.uint32)
@@ -66,7 +66,7 @@ def floats(codes: Any) -> NDArray[np.float32]:
     return np.asarray(codes, np.uint32).view(np.float32)
 
 
-def assert_same(actual: Codes, expected: Codes, *operands: Codes) -> None:
+def assert_same(actual: NDArray[Any], expected: NDArray[Any], *operands: NDArray[Any]) -> None:
     """Equal, or say which operands the first difference has."""
     bad = np.flatnonzero(actual != expected)
     if bad.size:
