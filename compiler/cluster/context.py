@@ -66,10 +66,13 @@ class ClusterLowering:
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """A window's two semaphores: the reader waits for ``full``, the writer for ``empty``."""
+    """A window's two semaphores: the reader waits for ``full``, the writer for ``empty``.
 
-    full: int
-    empty: int
+    Either is ``None`` where another window's semaphore already implies it.
+    """
+
+    full: int | None
+    empty: int | None
 
 
 @dataclass(eq=False, slots=True)
@@ -106,6 +109,16 @@ Step = Gemm | list[Item] | None
 def sync(queue: int, waits: Pairs = (), posts: Pairs = ()) -> Emit:
     """Return a ``SYNC``."""
     return Emit(isa.SYNC, {"engine": queue}, waits, posts)
+
+
+def wait(queue: int, semaphore: int | None) -> list[Item]:
+    """Let an engine wait for a semaphore, if there is one."""
+    return [sync(queue, waits=((semaphore, 1),))] if semaphore is not None else []
+
+
+def post(queue: int, node: int, semaphore: int | None) -> list[Item]:
+    """Let an engine post a semaphore of ``node``, if there is one."""
+    return [sync(queue, posts=((node, semaphore),))] if semaphore is not None else []
 
 
 def emit(

@@ -17,10 +17,12 @@ from typing import Any
 
 from compiler.cluster.context import (
     DRAIN,
+    FILL,
     GEMM,
     ClusterContext,
     ClusterLowering,
     Gemm,
+    Handshake,
     Item,
     Step,
     TileState,
@@ -28,9 +30,10 @@ from compiler.cluster.context import (
     feeds,
     first,
     last,
+    post,
     reads,
     reads_as_value,
-    sync,
+    wait,
 )
 from compiler.cluster.residency import (
     MODES,
@@ -86,15 +89,18 @@ class _Lowering:
         items: list[Item] = inner
         axes = self.context.axes
         for level in range(len(axes), -1, -1):
-            for panel, handshake in self.windows.panels.items():
-                if panel.level == level:
-                    items = [
-                        *fill_panel(self.context, panel, handshake),
-                        sync(GEMM, waits=((handshake.full, 1),)),
-                        *items,
-                        self._post(GEMM, handshake.empty),
-                        Advance(panel.ring),
-                    ]
+            if level in self.windows.panels:
+                panels, handshake = self.windows.panels[level]
+                fills = [item for panel in panels for item in fill_panel(self.context, panel)]
+                items = [
+                    *wait(FILL, handshake.empty),
+                    *fills,
+                    *post(FILL, self.context.node, handshake.full),
+                    *wait(GEMM, handshake.full),
+                    *items,
+                    *post(GEMM, self.context.node, handshake.empty),
+                    *(Advance(panel.ring) for panel in panels),
+                ]
             if level:
                 loop = axes[level - 1].value.loop
                 if loop is not None:
@@ -111,11 +117,11 @@ class _Lowering:
         for index, statement in enumerate(body):
             for state in born:
                 if first(body, state.tile, reads) == index:
-                    steps.append([sync(DRAIN, waits=((state.sync.full, 1),))])
+                    steps.append(wait(DRAIN, state.sync.full))
                 if first(body, state.tile, reads_as_value) == index:
                     steps.append(hand_over(self.context, state, statement.loc))
             if isinstance(statement, TileDecl):
-                steps.append([self._bear(self.tiles[statement.tile])])
+                steps.append(self._bear(self.tiles[statement.tile]))
             elif isinstance(statement, Accumulate):
                 steps.append(Gemm(statement, LEAD))
             elif isinstance(statement, Repeat):
@@ -128,19 +134,19 @@ class _Lowering:
                 if last(body, state.tile, feeds) == index:
                     steps += self._finish(state, body[: index + 1], scope)
                 if last(body, state.tile, reads) == index:
-                    steps.append([self._post(DRAIN, state.sync.empty)])
+                    steps.append(post(DRAIN, self.context.node, state.sync.empty))
         return self._join(steps, scope) + [Advance(state.ring) for state in born]
 
-    def _bear(self, state: TileState) -> Item:
+    def _bear(self, state: TileState) -> list[Item]:
         state.started, state.depth = False, len(self.open)
-        return sync(GEMM, waits=((state.sync.empty, 1),))
+        return wait(GEMM, state.sync.empty)
 
     def _finish(self, state: TileState, body: Sequence[Statement], scope: Scope) -> list[Step]:
         """Make the further sweeps that precision asks for, then declare the tile full."""
         steps: list[Step] = []
         for modes in MODES[state.tile.precision][1:]:
             steps += self._sweep(body, scope, state.tile, modes)
-        return [*steps, [self._post(GEMM, state.sync.full)]]
+        return [*steps, post(GEMM, self.context.node, state.sync.full)]
 
     def _sweep(
         self, body: Sequence[Statement], scope: Scope, tile: Tile, modes: tuple[str, str]
@@ -248,12 +254,12 @@ class _Lowering:
     def _gemm(
         self, step: Gemm, before: Gemm | None, after: Gemm | None, scope: Scope
     ) -> list[Item]:
-        state = self.tiles[step.statement.tile]
+        node, state = self.context.node, self.tiles[step.statement.tile]
         blocks = self._blocks(step.statement, scope)
-        fills: list[Item] = []
+        fills: list[Emit] = []
+        filled: list[Handshake] = []
+        freed: list[Handshake] = []
         moves: list[Item] = []
-        waits: list[tuple[int, int]] = []
-        posts: list[tuple[int, int]] = []
         operands: dict[str, Any] = {}
         for side in SIDES:
             name = side.lower()
@@ -269,10 +275,15 @@ class _Lowering:
             operands[f"{name}_stride"] = state.nk
             if not self._same(step, before, side, scope):
                 fills.append(self._stream(step, side, rows, blocks, scope))
-                waits.append((handshake.full, 1))
+                filled.append(handshake)
             if not self._same(step, after, side, scope):
-                posts.append((self.context.node, handshake.empty))
+                freed.append(handshake)
                 moves.append(Advance(ring))
+        # Fills happen in order: the last one stands for all.
+        waits = [(h.full, 1) for h in filled[-1:] if h.full is not None]
+        if fills:
+            fills[-1].posts = tuple((node, semaphore) for semaphore, _ in waits)
+        posts = [(node, h.empty) for h in freed if h.empty is not None]
         flag: Nonzero | bool = True
         if not state.started:
             flag = Nonzero(Affine(0, tuple((loop, 1) for loop in self.open[state.depth :])))
@@ -296,8 +307,8 @@ class _Lowering:
         nk, view = self.tiles[step.statement.tile].nk, side_view(step.statement, side)
         chunk = scope.position(view.index[1])
         item = fill(self.context, scope, rows, chunk, nk, blocks, Affine(ring=ring), nk, view.loc)
-        item.waits = ((handshake.empty, 1),)
-        item.posts = ((self.context.node, handshake.full),)
+        if handshake.empty is not None:
+            item.waits = ((handshake.empty, 1),)
         return item
 
     def _in_panel(self, panel: Panel, offset: Position) -> Affine:
@@ -308,6 +319,3 @@ class _Lowering:
             assert loop is not None
             terms.append((loop, stride))
         return Affine(offset[0], tuple(terms), None, panel.ring)
-
-    def _post(self, queue: int, semaphore: int) -> Item:
-        return sync(queue, posts=((self.context.node, semaphore),))

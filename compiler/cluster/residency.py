@@ -85,11 +85,13 @@ class Residency:
     """What was decided for one stage on one cluster.
 
     ``panels`` are keyed by what they hold; whatever has none streams through ``streams``.
+    ``always_streams`` tells that no contraction has panels on both sides.
     """
 
     panels: dict[Rows, Panel] = field(default_factory=dict[Rows, Panel])
     streams: dict[Side, Ring] = field(default_factory=dict[Side, Ring])
     placements: list[Placement] = field(default_factory=list[Placement])
+    always_streams: bool = True
 
 
 def blocks_of(operand: Operand) -> int:
@@ -137,11 +139,15 @@ def decide(
         If not even one chunk of every operand fits.
     """
     result = Residency()
-    for side in SIDES:
-        uses = _uses(body, side, scope)
+    by_side: dict[Side, list[_Use]] = {side: _uses(body, side, scope) for side in SIDES}
+    for side, uses in by_side.items():
         allocator = allocators[side]
         chosen = _choose(uses, scope, axes, operands, allocator.left)
         _allocate(result, uses, chosen, side, allocator)
+    result.always_streams = not any(
+        a.rows in result.panels and b.rows in result.panels
+        for a, b in zip(by_side["A"], by_side["B"], strict=True)
+    )
     return result
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.cluster.context import (
-    FILL,
     ClusterContext,
-    Handshake,
     Item,
     TileState,
     emit,
-    sync,
 )
 from compiler.cluster.residency import Panel, Rows, panel_loops
 from compiler.passes.scope import Scope, Terms, place, quarters, scaled
@@ -68,8 +65,8 @@ def fill(
     return emit(isa.FILL, operands, loc)
 
 
-def fill_panel(context: ClusterContext, panel: Panel, handshake: Handshake) -> list[Item]:
-    """Return what fills all of a panel, once it is free."""
+def fill_panel(context: ClusterContext, panel: Panel) -> list[Item]:
+    """Return what fills all of a panel."""
     axes = context.axes
     loops, strides, groups = panel_loops(panel, axes)
     fresh = {axes[n].value: IndexValue(axes[n].value.start) for n in panel.moving}
@@ -88,11 +85,7 @@ def fill_panel(context: ClusterContext, panel: Panel, handshake: Handshake) -> l
     for loop in reversed(loops):
         loop.body = items
         items = [loop]
-    return [
-        sync(FILL, waits=((handshake.empty, 1),)),
-        *items,
-        sync(FILL, posts=((context.node, handshake.full),)),
-    ]
+    return items
 
 
 def hand_over(context: ClusterContext, state: TileState, loc: Location) -> list[Item]:

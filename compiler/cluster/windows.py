@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from compiler.cluster.context import (
     DRAIN,
@@ -18,7 +19,7 @@ from compiler.cluster.residency import SIDES, Panel, Side, decide
 from compiler.passes.stage import statements
 from compiler.program import Ring
 from compiler.vector.context import Allocator, Placement
-from kohakuaccel.ir.nodes import Statement
+from kohakuaccel.ir.nodes import Repeat, Statement
 from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
 
 POSTS = 2  # of one instruction
@@ -31,8 +32,10 @@ class Windows:
     ----------
     residency : Residency
         Which operands stream and which stay.
-    streams, panels : dict
-        The semaphores of each window.
+    streams : dict
+        The semaphores of the stream on each side.
+    panels : dict
+        For a level, its panels and their semaphores.
     tiles : dict
         The state of each tile.
     prologue, epilogue : list
@@ -54,14 +57,46 @@ class Windows:
         self.residency = decide(body, context.scope, context.axes, context.operands, limits)
         self.placements = list(self.residency.placements)
         self.streams: dict[Side, Handshake] = {}
-        self.panels: dict[Panel, Handshake] = {}
+        self.panels: dict[int, tuple[list[Panel], Handshake]] = {}
         self.tiles: dict[Tile, TileState] = {}
-        for side, ring in self.residency.streams.items():
-            self.streams[side] = self._handshake(f"L1{side} stream", ring.slots, FILL)
-        for panel in self.residency.panels.values():
-            name = f"L1{panel.rows.side} {panel.rows.buffer.name}"
-            self.panels[panel] = self._handshake(name, panel.slots, FILL)
+        self._place_streams(body)
+        self._place_panels()
         self._place_tiles(body)
+
+    def _place_streams(self, body: Sequence[Statement]) -> None:
+        streams = self.residency.streams
+        lockstep = (
+            len(streams) == 2
+            and not self.residency.panels
+            and streams["A"].slots == streams["B"].slots
+            and not _has_neighbours(body)
+        )
+        for side, ring in streams.items():
+            # Where both sides are filled and freed together, the first fill waits for both places
+            # and the second tells that both are full.
+            full, empty = not lockstep or side == "B", not lockstep or side == "A"
+            self.streams[side] = self._handshake(f"L1{side} stream", ring.slots, FILL, full, empty)
+
+    def _place_panels(self) -> None:
+        """Allocate the semaphores of panels, as far as those of other windows imply nothing.
+
+        Fills happen in order, so the last window filled before a contraction stands for all. A
+        stream, or a panel further inside, that is filled twice or more while a panel lives paces
+        the panel's fills as well.
+        """
+        panels = list(self.residency.panels.values())
+        innermost = max((panel.level for panel in panels), default=0)
+        for level in sorted({panel.level for panel in panels}):
+            group = [panel for panel in panels if panel.level == level]
+            inside = prod(axis.count for axis in self._context.axes[level:innermost])
+            alone = not self.residency.always_streams
+            full = alone and level == innermost
+            empty = alone and group[0].slots > 1 and inside < 2
+            name = " ".join(panel.rows.buffer.name for panel in group)
+            self.panels[level] = (
+                group,
+                self._handshake(f"panels of {name}", group[0].slots, FILL, full, empty),
+            )
 
     def _place_tiles(self, body: Sequence[Statement]) -> None:
         context, env = self._context, self._context.scope.env
@@ -87,11 +122,17 @@ class Windows:
                 Placement(tile.name, "tile", "accumulator", base, size, slots, tile.loc)
             )
 
-    def _handshake(self, name: str, slots: int, writer: int) -> Handshake:
+    def _handshake(
+        self, name: str, slots: int, writer: int, full: bool = True, empty: bool = True
+    ) -> Handshake:
         """Allocate a window's semaphores; its writer starts with ``slots`` credits."""
         allocate = self._context.semaphores.allocate
-        result = Handshake(allocate(f"{name} full"), allocate(f"{name} empty"))
-        self._credit(result.empty, slots, writer)
+        result = Handshake(
+            allocate(f"{name} full") if full else None,
+            allocate(f"{name} empty") if empty else None,
+        )
+        if result.empty is not None:
+            self._credit(result.empty, slots, writer)
         return result
 
     def _credit(self, semaphore: int, slots: int, queue: int) -> None:
@@ -99,3 +140,17 @@ class Windows:
         for first in range(0, slots, POSTS):
             self.prologue.append(sync(queue, posts=(post,) * min(POSTS, slots - first)))
         self.epilogue.append(sync(queue, waits=((semaphore, slots),)))
+
+
+def _has_neighbours(body: Sequence[Statement]) -> bool:
+    """Tell whether two contractions could follow each other with an operand in common."""
+    inner = [s.body for s in statements(body) if isinstance(s, Repeat)]
+    for part in (body, *inner):
+        found = [s for s in part if isinstance(s, Accumulate)]
+        if len(found) > 1 or any(s.tile.precision != "default" and _born(part, s) for s in found):
+            return True
+    return False
+
+
+def _born(body: Sequence[Statement], statement: Accumulate) -> bool:
+    return any(isinstance(s, TileDecl) and s.tile is statement.tile for s in body)

@@ -20,9 +20,8 @@ START = 1 << 12  # bytes that nobody owns, at the bottom of memory
 
 def rows_of(array: Array) -> Array:
     """The elements as rows, each padded with NaN to whole words: how tensors lie in memory."""
-    flat = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
-    if array.ndim == 1:
-        flat = array.reshape(1, -1)
+    width = array.shape[-1] if array.ndim else 1
+    flat = array.reshape(int(np.prod(array.shape[:-1])), width)
     per_word = 32 // array.dtype.itemsize
     padded = np.full((flat.shape[0], -(-flat.shape[1] // per_word) * per_word), np.nan, array.dtype)
     padded[:, : flat.shape[1]] = flat
