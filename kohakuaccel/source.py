@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
 import sys
@@ -50,13 +51,31 @@ class Location:
 
     @property
     def target(self) -> str | None:
-        """``name`` where the expression is the right side of ``name = ...``."""
-        before = self.text.encode()[: self.column].decode(errors="replace")
-        match = re.fullmatch(r"\s*(\w+)\s*(?::[^=]*)?=\s*", before)
-        return match[1] if match else None
+        """The name that the expression is assigned to, ``None`` if there is none on its line."""
+        margin = len(self.text) - len(self.text.lstrip())
+        try:
+            statement = ast.parse(self.text.strip()).body[0]
+        except (SyntaxError, IndexError):  # the statement goes on below, or there is no source
+            return None
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            pairs = [(statement.target, statement.value)]
+        elif isinstance(statement, ast.Assign):
+            pairs = _pairs(statement.targets[0], statement.value)
+        else:
+            return None
+        for target, value in pairs:
+            if isinstance(target, ast.Name) and value.col_offset == self.column - margin:
+                return target.id
+        return None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=False))
+    return [(target, value)]
 
 
 def mark_internal(package: str) -> None:

@@ -6,16 +6,12 @@ integers, and it can be asked for its affine form in a set of symbols.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, overload
 
-from kohakuaccel.ir.unknown import Unknown, tracing
-from kohakuaccel.source import is_internal
-
-_COMPARE = "choose by a keyword-only knob, or split the loop so that each part needs no comparison"
+from kohakuaccel.ir.unknown import Unknown
 
 if TYPE_CHECKING:
     from kohakuaccel.ir.scalar import Scalar
@@ -87,38 +83,9 @@ class Expr(Unknown):
     def __neg__(self) -> Expr:
         return binary("*", -1, self)
 
-    def __eq__(self, other: object) -> bool:
-        same = self is other or (
-            isinstance(other, Expr)
-            and type(self) is type(other)
-            and bool(self._key() == other._key())
-        )
-        if not same and tracing.active and not is_internal(_module_of_caller()):
-            self._refuse("Python cannot compare it", _COMPARE)
-        return same
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
     def plain(self) -> Expr:
         """Return the expression without what a subclass knows beside its value."""
         return self
-
-    def _key(self) -> Any:
-        """Return what makes two expressions the same."""
-        raise NotImplementedError(type(self).__name__)
-
-    def __lt__(self, other: object) -> bool:
-        self._refuse("Python cannot compare it", _COMPARE)
-
-    def __le__(self, other: object) -> bool:
-        self._refuse("Python cannot compare it", _COMPARE)
-
-    def __gt__(self, other: object) -> bool:
-        self._refuse("Python cannot compare it", _COMPARE)
-
-    def __ge__(self, other: object) -> bool:
-        self._refuse("Python cannot compare it", _COMPARE)
 
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
         """Return the value under ``env``.
@@ -242,10 +209,6 @@ def is_integer(value: object) -> bool:
     if isinstance(value, Unknown):
         return isinstance(value, Expr)
     return hasattr(value, "__index__") and not isinstance(value, bool)
-
-
-def _module_of_caller() -> str:
-    return sys._getframe(2).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
 
 
 def _operate(op: str, left: Any, right: Any) -> Any:

@@ -70,7 +70,7 @@ _BINARY: dict[str, Callable[[float, float], float]] = {
 _FUNCTIONS: dict[str, Callable[..., float]] = {**_UNARY, **_BINARY, "select": _select}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scalar(Unknown):
     """``op`` of numbers, integer expressions and other scalars.
 
@@ -81,6 +81,9 @@ class Scalar(Unknown):
     args: tuple[float | Expr | Scalar, ...]
 
     __array_ufunc__ = None  # numpy scalars on the left leave the arithmetic to us
+
+    def _key(self) -> object:
+        return self.op, self.args
 
     def evaluate(self, env: Mapping[Symbol, int]) -> float:
         """Return the value under ``env``, in double precision with IEEE results (no exception).

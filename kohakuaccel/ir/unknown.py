@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any, NoReturn
 
 from kohakuaccel.errors import KernelError
-from kohakuaccel.source import caller
+from kohakuaccel.source import caller, is_internal
+
+_COMPARE = "choose by a keyword-only knob, or split the loop so that each part needs no comparison"
 
 
 class _Tracing(threading.local):
@@ -32,6 +35,32 @@ class Unknown:
             loc=caller(),
             fix=fix,
         )
+
+    def _key(self) -> object:
+        """Return what makes two objects of one class equal; identity if not overridden."""
+        return id(self)
+
+    def __eq__(self, other: object) -> Any:
+        """Compare structure; refused where a kernel asks, whose answer is not known yet."""
+        same = self is other or (type(other) is type(self) and other._key() == self._key())
+        if not same and tracing.active and not is_internal(_caller_of_operator()):
+            self._refuse("Python cannot compare it", _COMPARE)
+        return same
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __lt__(self, other: Any) -> Any:
+        self._refuse("Python cannot compare it", _COMPARE)
+
+    def __le__(self, other: Any) -> Any:
+        self._refuse("Python cannot compare it", _COMPARE)
+
+    def __gt__(self, other: Any) -> Any:
+        self._refuse("Python cannot compare it", _COMPARE)
+
+    def __ge__(self, other: Any) -> Any:
+        self._refuse("Python cannot compare it", _COMPARE)
 
     def __bool__(self) -> bool:
         self._refuse(
@@ -63,3 +92,8 @@ class Unknown:
 
     def __len__(self) -> int:
         self._refuse("len() has no answer", "use the dimension's own name")
+
+
+def _caller_of_operator() -> str:
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    return frame.f_globals.get("__name__", "")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Const, Expr, as_expr, is_integer
 from kohakuaccel.ir.nodes import Buffer
+from kohakuaccel.ir.unknown import Unknown
 from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
 from kohakutpu.lang.tensors import Tensor
@@ -112,16 +113,16 @@ def declare(role: str, shape: tuple[Axis, ...], dtype: Any, loc: Location) -> Bu
     leading = bool(shape) and shape[0] is Ellipsis
     axes: list[Expr] = []
     for number, axis in enumerate(shape[leading:], start=int(leading)):
-        number: Any = axis
-        if not is_integer(axis) or (not isinstance(axis, Expr) and index(number) < 1):
+        extent: Any = axis
+        if not is_integer(axis) or (not isinstance(axis, Expr) and index(extent) < 1):
             late = "`...` comes first or not at all"
-            what = late if axis is Ellipsis else f"{axis!r} is no extent"
+            what = late if axis is Ellipsis else f"{_shown(axis)} is no extent"
             raise KernelError(
                 f"axis {number} of this declaration: {what}",
                 loc=loc,
                 fix='use symbols of dims("M, N"), arithmetic on them, or whole numbers from 1',
             )
-        axes.append(as_expr(number))
+        axes.append(as_expr(extent))
     return Buffer(
         "",
         role,
@@ -131,6 +132,10 @@ def declare(role: str, shape: tuple[Axis, ...], dtype: Any, loc: Location) -> Bu
         batched=leading and bool(axes),
         any_rank=leading and not axes,
     )
+
+
+def _shown(value: object) -> str:
+    return str(value) if isinstance(value, Unknown) else repr(value)
 
 
 def _fits_fp16(contents: NDArray[Any]) -> bool:

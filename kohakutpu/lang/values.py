@@ -93,7 +93,7 @@ class Elementwise(Unknown):
                 loc=caller(),
                 fix="use the functions of kohakutpu.lang, such as L.exp2, L.maximum, L.where",
             )
-        return function(*(x.item() if isinstance(x, np.generic) else x for x in inputs))
+        return function(*(x if isinstance(x, Elementwise) else _number(x) for x in inputs))
 
     def __matmul__(self, other: Any) -> Any:
         _refuse_operand(self)
@@ -176,6 +176,19 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _number(operand: Any) -> float:
+    """Return a numpy scalar as a float.
+
+    Raises
+    ------
+    KernelError
+        If it is an array with axes.
+    """
+    if np.ndim(operand):
+        as_value(operand)
+    return float(operand)
+
+
 def as_value(operand: Any, loc: Location | None = None) -> Expression:
     """Return an operand of arithmetic as a value.
 
@@ -202,7 +215,7 @@ def as_value(operand: Any, loc: Location | None = None) -> Expression:
     fix = "use windows such as x[r], tiles, numbers and what is computed from them"
     if name in ("ndarray", "list", "tuple"):
         fix = "make it a buffer with L.table(array), and index that"
-    raise KernelError(f"a {name} is no operand of elementwise arithmetic", loc=loc, fix=fix)
+    raise KernelError(f"`{name}` is no operand of elementwise arithmetic", loc=loc, fix=fix)
 
 
 def apply(op: str, *operands: Any) -> Expression:
