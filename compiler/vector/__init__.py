@@ -1,8 +1,10 @@
 """Elementwise and row computations: from value graphs to VFILL, EXEC and VDRAIN.
 
-`lower_vector` is the entry; `choose_block` finds the size of a block that nobody chose.
+`lower_vector` is the entry; `choose_block` finds the size of a block that nobody chose, and `places`
+tells whether statements fit a core.
 """
 
+from compiler.vector.capacity import places
 from compiler.vector.choose import choose_block
 from compiler.vector.context import (
     Allocator,
@@ -27,4 +29,5 @@ __all__ = [
     "VectorLowering",
     "choose_block",
     "lower_vector",
+    "places",
 ]

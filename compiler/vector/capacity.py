@@ -51,6 +51,20 @@ def slots_of(found: Plan, context: VectorContext) -> int:
     return 0
 
 
+def places(body: Sequence[Statement], context: VectorContext) -> int:
+    """Return how many places a window would have (2 or 1), or 0 if ``body`` does not fit at all.
+
+    Raises
+    ------
+    KernelError
+        If the statements are wrong whatever the capacity.
+    """
+    try:
+        return slots_of(plan(body, context), context)
+    except ShortageError:
+        return 0
+
+
 def _users(found: Plan, context: VectorContext) -> list[tuple[Location | None, str]]:
     arrangement = found.arrangement
     notes: list[tuple[Location | None, str]] = [

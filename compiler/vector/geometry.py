@@ -84,7 +84,7 @@ def measure(
     operands, env : mapping
         Shapes of the buffers, dimensions and knobs as numbers.
     whole_rows : bool
-        It computes row functions, so its columns are all columns of a row and no more.
+        It computes row functions, so a tile has to hold all columns of its rows.
     loc : Location
         The statement to blame.
 
@@ -105,9 +105,10 @@ def measure(
         operand = operands[view.buffer]
         name = f"`{view.buffer.name}`"
         if view.kind == "rows":
-            step = _size(view, 0, env) or operand.rows
-            block = Block(min(step, operand.rows), operand.width, step)
-            found.setdefault(block, f"rows of {name}")
+            step = _size(view, 0, env)
+            if step:
+                block = Block(min(step, operand.rows), operand.width, step)
+                found.setdefault(block, f"rows of {name}")
         elif view.kind == "tile":
             gm, gn = _size(view, 0, env), _size(view, 1, env)
             if gm and gn:
@@ -121,6 +122,14 @@ def measure(
             fix="cut every buffer of the statement by the same tiling",
         )
     block = next(iter(found), None) or _thin(views, operands, env)
+    for view in views:
+        if view.kind == "rows" and operands[view.buffer].width != block.cols:
+            raise KernelError(
+                f"rows of `{view.buffer.name}` have {operands[view.buffer].width} elements, those "
+                f"of the statement {block.cols}",
+                loc=view.loc,
+                fix="index it by the grid over its own rows, and use buffers of one width",
+            )
     _check_limits(block, loc)
     return block
 
@@ -152,16 +161,16 @@ def column_rows(operand: Operand) -> int:
 
 
 def _tile(rows: int, cols: int, width: int, whole_rows: bool, loc: Location) -> Block:
+    if 0 < width <= cols:
+        return Block(rows, width, rows, cols)  # whole rows, and no column past them
     if not whole_rows:
         return Block(rows, cols, rows, cols)
-    if not 0 < width <= cols:
-        raise KernelError(
-            f"a row function needs whole rows, and a tile holds {cols} of {width} columns",
-            loc=loc,
-            fix=f"use gn = {-(-width // 4)}, or store the tile to an L.temp and apply the row "
-            "function over its rows",
-        )
-    return Block(rows, width, rows, cols)
+    raise KernelError(
+        f"a row function needs whole rows, and a tile holds {cols} of {width} columns",
+        loc=loc,
+        fix=f"use gn = {-(-width // 4)}, or store the tile to an L.temp and apply the row "
+        "function over its rows",
+    )
 
 
 def _parts(

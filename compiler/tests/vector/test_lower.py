@@ -19,7 +19,7 @@ from compiler.tests.vector.harness import (
 )
 from compiler.tests.vector.reference import stored, value_of
 from compiler.tests.vector.test_rows import check, layernorm, softmax
-from compiler.vector import choose_block
+from compiler.vector import choose_block, places
 from kohakuaccel.errors import CapacityError, KernelError
 from kohakuaccel.ir.expr import Const, Symbol, binary
 from kohakuaccel.ir.nodes import Buffer, Index, Repeat, Statement, Store, Tiling, View
@@ -179,8 +179,12 @@ def test_too_many_rows_say_how_many_fit() -> None:
     stage, body = wide(SMALL, 1024, 64)
     with pytest.raises(CapacityError, match=r"use rows\((\d+)\) or less") as caught:
         stage.lower(body)
+    assert places([*body], stage.context()) == 0
     rows = int(str(caught.value).split("use rows(")[1].split(")")[0])
     stage, body = wide(SMALL, 1024, rows)
+    assert places([*body], stage.context()) == 1
+    few, of_few = wide(SMALL, 1024, 4)
+    assert places([*of_few], few.context()) == 2
     lowering, _ = stage.lower(body)
     assert any(note.startswith("single-buffered") for note in lowering.notes)
 
@@ -319,3 +323,41 @@ def test_records_carry_the_users_line() -> None:
     for emit in emits(lowering.body):
         if emit.record is not isa.SYNC:
             assert emit.loc is HERE
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_the_next_block_of_rows(seed: int | None) -> None:
+    # An index that is no plain grid index names no tiling: the block is that of the statement.
+    stage = Stage(TINY, size=Const(4))
+    x, z = stage.add("x", halves(12, 20)), stage.add("z", halves(16, 20, seed=1))
+    y = stage.add("y", np.zeros((12, 20), np.float16), "out")
+    shifted = View(z, "rows", (binary("+", stage.symbol, 1),), (None,), HERE)
+    stage.run([stage.store(y, op("add", stage.load(x), load(shifted)))], seed)
+    want = stage.arrays[x].astype(np.float32) + stage.arrays[z][4:].astype(np.float32)
+    assert same_bits(want.astype(np.float16), stage.arrays[y])
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    stage = Stage(TINY, size=Const(4))
+    x, z = stage.add("x", halves(12, 20)), stage.add("z", halves(12, 21))
+    y = stage.add("y", np.zeros((12, 20), np.float16), "out")
+    shifted = View(z, "rows", (binary("+", stage.symbol, 0),), (None,), HERE)
+    with pytest.raises(KernelError, match="rows of `z` have 21 elements, those of the statement"):
+        stage.lower([stage.store(y, op("add", stage.load(x), load(shifted)))])
+    with pytest.raises(KernelError, match=r"rows of `y`: 4 x 20; rows of `z`: 4 x 21"):
+        stage.lower([stage.store(y, op("add", stage.load(x), stage.load(z)))])
+
+
+@pytest.mark.parametrize("seed", [None, 9])
+def test_scalars_and_columns_alone(seed: int | None) -> None:
+    stage = Stage(TINY, size=Const(4))
+    s, t = stage.add("s", halves(10, 1)), stage.add("t", halves())
+    flat = stage.add("flat", halves(10, seed=2))
+    y = stage.add("y", np.zeros((10, 1), np.float16), "out")
+    z = stage.add("z", np.zeros(10, np.float32), "out")
+    value = op("add", op("mul", stage.load(s, "column"), stage.load(t, "scalar")), const(2.0))
+    body = [
+        stage.store(y, value, "column"),
+        stage.store(z, op("sub", stage.load(flat, "column"), value), "column"),
+    ]
+    check(stage, body, (10, 1), seed)
