@@ -83,7 +83,7 @@ class Adversary:
                 break
         if any(unit.front != HALTED for unit in self.units):
             raise deadlock(self.units)
-        check_end(self.units)
+        check_end(self.network.values())
         return 0
 
     def _front(self, unit: Unit) -> bool:

@@ -63,7 +63,8 @@ def combine(
         else:
             value = fp32.muladd(a, b, c, clean=clean)
     elif f == "select":
-        assert b is not None and c is not None
+        assert b is not None
+        assert c is not None
         value = fp32.select(c, a, b, clean=clean)
     else:
         value = _PAIRS[f](a, b, clean=clean)

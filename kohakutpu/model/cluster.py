@@ -13,7 +13,7 @@ from kohakutpu.isa import Extent, Flag, Instruction
 from kohakutpu.model.loader import Pattern
 from kohakutpu.model.operation import Operation, address_of, extent_of, receivers
 from kohakutpu.model.transfer import SUBTILE, Target, masked, require_word
-from kohakutpu.numerics import fp16, mx
+from kohakutpu.numerics import fp16, fp32, mx
 
 if TYPE_CHECKING:
     from kohakutpu.model.unit import Unit
@@ -124,8 +124,7 @@ class Drain(Operation):
         else:
             target.check_rows(unit, mem, gm * LANES, gn * LANES)
         data: NDArray[Any] = unit.acc.read(acc, gm, gn, -(-rows // LANES), -(-cols // LANES))
-        if target.size == 2:
-            data = fp16.from_fp32(data)
+        data = fp16.from_fp32(data) if target.size == 2 else fp32.canonical(data)
         if self.tile_order:
             if not target.to_memory:
                 data = masked(data, rows, cols)
@@ -134,4 +133,3 @@ class Drain(Operation):
             rows, cols = data.shape
         sent = target.send_rows(unit, mem, data, rows, cols)
         return costs.drain(gm, gn, target.size, sent, target.to_memory)
-

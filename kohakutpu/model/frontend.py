@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kohakutpu.model.faults import Violation
 from kohakutpu.model.operation import ADDRESS_MASK
@@ -29,27 +28,34 @@ def advance(unit: Unit, budget: int, now: int | None) -> str:
     queues and semaphores tell the difference. `now` is the time of the others, None if there
     is no time.
     """
-    steps: tuple[tuple[Any, ...], ...] = unit.steps
-    a = unit.a
-    loops = unit.loops
-    queues: tuple[deque[Any], ...] = unit.queues
+    steps, a, loops, queues = unit.steps, unit.a, unit.loops, unit.queues
     depth = unit.machine.queue_depth
     start = time = unit.time
     limit = time + budget
     pc = unit.pc
     reason = BUDGET
-    posts = ()
+    posts: tuple[tuple[int, int], ...] = ()
+    # What steps are made of; see `program`.
+    code: int
+    index: int
+    rd: int
+    rs: int
+    imm: int
+    modulo: int
+    target: int
+    again: int
     while time < limit:
         here = pc
         step = steps[pc]
         code = step[0]
         if code == ENGINE:
-            queue = queues[step[1]]
+            _, index, operation, resolve = step
+            queue = queues[index]
             if len(queue) >= depth:
                 reason = FULL
-                unit.wants = step[1]
+                unit.wants = index
                 break
-            queue.append((step[2], step[3](a), time, pc))
+            queue.append((operation, resolve(a), time, pc))
             pc += 1
             time += 1
             continue
@@ -57,45 +63,50 @@ def advance(unit: Unit, budget: int, now: int | None) -> str:
             if now is not None and time > now:
                 reason = LATER
                 break
-            if not take(unit.semaphores, step[1]):
+            _, waits, posts, step = step
+            if not take(unit.semaphores, waits):
+                posts = ()
                 reason = WAIT
                 break
-            posts = step[2]
-            step = step[3]
             code = step[0]
         if code == ADDA:
-            value = (a[step[2]] + step[3]) & ADDRESS_MASK
-            if step[4] and value >= step[4]:
-                value -= step[4]
-            a[step[1]] = value
+            _, rd, rs, imm, modulo = step
+            value = (a[rs] + imm) & ADDRESS_MASK
+            if modulo and value >= modulo:
+                value -= modulo
+            a[rd] = value
             pc += 1
         elif code == END:
+            _, target, again = step
             if loops[-1] > 1:
                 loops[-1] -= 1
-                pc = step[1]
-                unit.fetched += step[2]
+                pc = target
+                unit.fetched += again
             else:
                 loops.pop()
                 pc += 1
         elif code == SETA:
-            a[step[1]] = step[2]
+            _, rd, imm = step
+            a[rd] = imm
             pc += 1
         elif code == LOOP:
-            count = (a[step[1]] + step[2]) & ADDRESS_MASK
+            _, rs, imm, target = step
+            count = (a[rs] + imm) & ADDRESS_MASK
             if count:
                 loops.append(count)
                 pc += 1
             else:
-                pc = step[3]
+                pc = target
         else:
             unit.pc = pc
             unit.time = time
             unit.instructions += time - start
             if code == BAD:
-                raise Violation(step[1], step[2], **step[3])
+                _, cause, message, numbers = step
+                raise Violation(cause, message, **numbers)
+            assert code in (BARRIER, HALT)
             unit.outbox = posts
             unit.outbox_pc = pc
-            assert code in (BARRIER, HALT)
             return AT_BARRIER if code == BARRIER else AT_HALT
         time += 1
         if posts:

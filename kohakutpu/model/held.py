@@ -111,9 +111,7 @@ class HeldStorage(Storage):
         return [
             (other, held)
             for other, held in self._held.items()
-            if held.first < last
-            and first < held.last
-            and not disjoint(window, other, self.granule)
+            if held.first < last and first < held.last and not disjoint(window, other, self.granule)
         ]
 
     def _settle(self, window: Window) -> list[Held]:

@@ -71,7 +71,7 @@ class RegionEntries(Entries):
         if g > 1 and groups > 1 and stride != pitch:
             return None
         group, block = divmod(base - first, pitch) if groups > 1 else (0, base - first)
-        if g > 1 and groups == 1 or group + g > groups or block + nk > blocks:
+        if (g > 1 and groups == 1) or group + g > groups or block + nk > blocks:
             return None
         region = self._regions[whole]
         return region.part(group * LANES, g * LANES, block, nk)

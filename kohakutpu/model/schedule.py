@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from kohakutpu.model import frontend
@@ -15,9 +15,7 @@ ARRIVED = "arrived"  # at the barrier, and waits for the other units
 
 def fail(unit: Unit, pc: int, violation: Violation) -> NoReturn:
     """Stop the machine with the fault that a violation is."""
-    raise Fault(
-        unit.node, pc, violation.cause, violation.message, violation.numbers
-    ) from violation
+    raise Fault(unit.node, pc, violation.cause, violation.message, violation.numbers) from violation
 
 
 def advance(unit: Unit, budget: int, now: int | None) -> str:
@@ -50,8 +48,8 @@ def deliver(network: dict[int, Unit], sender: Unit, pc: int, post: tuple[int, in
     return receiver
 
 
-def check_end(units: Sequence[Unit]) -> None:
-    """Check, when every unit has halted, that no post has come after its receiver's HALT.
+def check_end(units: Iterable[Unit]) -> None:
+    """Check, when every unit has halted, that no post has come to one that halted or never ran.
 
     Raises
     ------

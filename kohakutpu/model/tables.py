@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from kohakutpu.model import arithmetic
 from kohakutpu.numerics import fp16, fp32
 
 CODES = 1 << 16
+IDENTITY = 0  # the number of the table that holds each code's own value
 KEPT = 64  # tables of 256 KiB (FP32) to 384 KiB (and FP16)
 # How many elements a function is computed for one by one before it gets a table: as many as the
 # table has, so that at most twice the least work is done.
@@ -57,6 +58,7 @@ class Table:
         return self._fp16
 
 
+@final
 class Tabulated:
     """FP32 values that are a function of FP16 codes, looked up only when somebody needs them.
 
@@ -79,12 +81,15 @@ class Tabulated:
     def values(self) -> NDArray[np.float32]:
         """The values, ``[rows, cols]``."""
         if self._values is None:
-            self._values = self.table.fp32.take(self.codes, mode="clip")
+            if self.table.number == IDENTITY:
+                self._values = fp16.to_fp32(self.codes)
+            else:
+                self._values = self.table.fp32.take(self.codes, mode="clip")
         return self._values
 
     def halves(self) -> NDArray[np.uint16]:
         """Return the values rounded to FP16, as codes."""
-        if self.table.number == 0:
+        if self.table.number == IDENTITY:
             return self.codes
         return self.table.fp16.take(self.codes, mode="clip")
 
@@ -95,8 +100,8 @@ class Tables:
     def __init__(self) -> None:
         codes = np.arange(CODES, dtype=np.uint16)
         # As FP16 it keeps the payload of NaNs, with which nobody has computed.
-        self.identity = Table(0, fp16.to_fp32(codes), codes)
-        self._count = 1
+        self.identity = Table(IDENTITY, fp16.to_fp32(codes), codes)
+        self._count = IDENTITY + 1
         self._tables: OrderedDict[Key, Table] = OrderedDict()
         self._seen: OrderedDict[Key, int] = OrderedDict()
 

@@ -96,7 +96,7 @@ class Timing:
                 self._release(now)
         if any(unit.front != HALTED for unit in self.units):
             raise deadlock(self.units)
-        check_end(self.units)
+        check_end(self.network.values())
         return self._cycles
 
     def _push(self, time: int, event: int, subject: Any, detail: Any = None) -> None:

@@ -32,9 +32,7 @@ def _leading(x: Array) -> tuple[Array, Array]:
     return q, exponent
 
 
-def contract(
-    a: tuple[Array, Array], b: tuple[Array, Array], tile: Array | None = None
-) -> Array:
+def contract(a: tuple[Array, Array], b: tuple[Array, Array], tile: Array | None = None) -> Array:
     """FP32 sums in ascending K of exact block products; ``a`` rows by ``b`` rows."""
     (qa, ea), (qb, eb) = a, b
     total = np.zeros((len(qa), len(qb)), np.float32) if tile is None else tile.copy()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kohakutpu import isa
 from kohakutpu.config import PRESETS, preset
 from kohakutpu.isa import Flag, Instruction
-from kohakutpu.model import Deadlock, Fault, GoldenMachine, Report
+from kohakutpu.model import Fault, GoldenMachine, Report
 from tests.model import reference
 from tests.model.programs import FREE, LOADED, TILE_DONE, TILE_FREE, Matmul
 from tests.model.support import DATA, OFF, ON, at, chain, full, put, row_words, run, take
@@ -86,6 +86,26 @@ def test_bytes_of_a_packed_entry(golden: GoldenMachine) -> None:
     np.testing.assert_array_equal(take(golden, OUT, 4, 4, np.float32), expected)
 
 
+@pytest.mark.parametrize("form", ["fp16", "fp32"])
+def test_nan_and_infinity_leave_in_canonical_form(golden: GoldenMachine, form: str) -> None:
+    # Row 0 has a NaN, row 1 an infinity: both make a block NaN. Row 2 overflows FP16, row 3 is 0.
+    x = np.zeros((4, 32), np.float16)
+    x[0, 3], x[1, 5], x[2] = np.nan, -np.inf, 60000
+    y = np.full((4, 32), -2, np.float16)
+    a, b = put(golden, A, x), put(golden, B, y)
+    run(golden, {C: sequential(
+        fill("A", A, a, 1, 1), fill("B", B, b, 1, 1), gemm(1, 1, 1), drain(1, 1, format=form)
+    )})  # fmt: skip
+    if form == "fp16":
+        rows = [0x7E00, 0x7E00, 0xFC00, 0]
+        got = take(golden, OUT, 4, 8, np.uint16)[:, :4]
+    else:
+        # 60000 / 2**15 = 1.83 is 117 / 64.
+        rows = [0x7FC00000, 0x7FC00000, int(np.float32(-2 * 32 * 117 * 512).view(np.uint32)), 0]
+        got = take(golden, OUT, 4, 4, np.uint32)
+    np.testing.assert_array_equal(got, np.repeat(np.array(rows, got.dtype)[:, None], 4, 1))
+
+
 @settings(max_examples=40)
 @given(st.data())
 def test_one_tile(data: st.DataObject) -> None:
@@ -157,9 +177,7 @@ SIZES = st.sampled_from([1, 3, 4, 7, 16, 31, 32, 33, 48, 100])
 
 @settings(max_examples=25)
 @given(SIZES, SIZES, SIZES, st.sampled_from([(4, 4, 2), (1, 8, 1), (3, 4, 3)]), st.booleans())
-def test_blocked_matmul(
-    m: int, n: int, k: int, shape: tuple[int, int, int], fast: bool
-) -> None:
+def test_blocked_matmul(m: int, n: int, k: int, shape: tuple[int, int, int], fast: bool) -> None:
     x, y = gaussian((m, k), m), gaussian((k, n), n + 1)
     golden = GoldenMachine(TINY, memory_words=WORDS, poison=True, fast=fast)
     gm, gn, nk = shape
@@ -225,6 +243,7 @@ def test_a_missing_semaphore_is_found(semaphore: int) -> None:
         for i in plan.cluster(C)
     ]
     found = 0
+    causes: set[str] = set()
     for seed in range(8):
         golden = GoldenMachine(TINY, memory_words=WORDS, poison=True, seed=seed)
         put(golden, A, x)
@@ -232,9 +251,9 @@ def test_a_missing_semaphore_is_found(semaphore: int) -> None:
         try:
             run(golden, {C: program})
         except Fault as fault:
-            assert not isinstance(fault, Deadlock)
-            assert fault.cause == "UNWRITTEN"
+            causes.add(fault.cause)
             found += 1
         else:
             found += not np.array_equal(take(golden, OUT, 20, 36), want)
     assert found >= 4
+    assert causes <= {"UNWRITTEN"}

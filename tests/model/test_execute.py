@@ -31,7 +31,8 @@ UNARY = {
 REDUCE = {"sum": reduction.row_sum, "max": reduction.row_max, "min": reduction.row_min}
 
 
-def scalar(f: str, unary: str, a: int, b: int | None, c: int | None) -> int:
+def scalar(f: str, unary: str, a: int | None, b: int | None, c: int | None) -> int:
+    assert a is not None
     if f == "mac":
         value = fp32.canonical(a)
         if b is not None:
@@ -139,14 +140,12 @@ def test_one_instruction(data: st.DataObject) -> None:
             else:  # through the register file, which holds no subnormals
                 operand = each(fp32.canonical, operand, np.uint32)
                 window = -(-stored.shape[1] // lanes)
-                program.append(execute(
-                    *stored.shape, a=Source.l1f(at(base), stride),
-                    dst=Destination.reg(at(n * 27), window),
-                ))  # fmt: skip
-                base_ = at(n * 27)
-                sources.append(
-                    Source.row(base_) if kind == "row" else Source.reg(base_, 0 if repeat else beats)
-                )
+                place = at(n * 27)
+                lines, width = stored.shape
+                move = Source.l1f(at(base), stride), Destination.reg(place, window)
+                program.append(execute(lines, width, a=move[0], dst=move[1]))
+                row = Source.row(place)
+                sources.append(row if kind == "row" else Source.reg(place, 0 if repeat else beats))
         if repeat:
             operand = np.repeat(operand[:1], rows, 0)
         values.append(operand)

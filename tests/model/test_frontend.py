@@ -135,6 +135,11 @@ def test_post_after_halt_of_its_receiver_is_left_over(golden: GoldenMachine) -> 
     assert caught.value.node == C
 
 
+def test_post_to_a_unit_that_does_not_run_is_left_over(golden: GoldenMachine) -> None:
+    with pytest.raises(Fault, match="SEM_LEFT at unit 0, instruction 0: semaphore 2 holds 1"):
+        run(golden, {V: [isa.SYNC(0, posts=(Post(C, 2),)), isa.HALT()]})
+
+
 def test_semaphore_overflow(golden: GoldenMachine) -> None:
     # Control instructions post too; 255 is still held.
     fine = [

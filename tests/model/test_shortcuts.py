@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kohakutpu import isa
 from kohakutpu.config import preset
-from kohakutpu.isa import Address, Destination, Extent, Flag, Instruction, Source, Wait
+from kohakutpu.isa import Address, Destination, Flag, Instruction, Source, Wait
 from kohakutpu.model import Fault, GoldenMachine, Report, tables
 from tests.model.support import DATA, at, full, run
 
@@ -134,9 +134,10 @@ def fill(draw: Any) -> Instruction:
 def gemm(draw: Any) -> Instruction:
     nk = draw(small)
     strides = st.sampled_from([nk, nk, 1, 4])
+    accumulate = Flag(draw(st.booleans()), 0)
     return isa.GEMM(
         a=at(draw(words)), b=at(draw(words)), acc=at(draw(words)), gm=draw(small), gn=draw(small),
-        nk=nk, a_stride=draw(strides), b_stride=draw(strides), accumulate=Flag(draw(st.booleans()), 0),
+        nk=nk, a_stride=draw(strides), b_stride=draw(strides), accumulate=accumulate,
     )  # fmt: skip
 
 
@@ -170,7 +171,11 @@ def look(node: int) -> list[Instruction]:
         registers = isa.EXEC(
             rows=1, cols=512, f="mac", a=Source.reg(at(0), 0), dst=Destination.l1f(at(200), 0)
         )
-        return [dump, registers, dump.replace(l1=at(200), mem=Address(0, (DATA + AREA * 3 // 4) // 8))]
+        return [
+            dump,
+            registers,
+            dump.replace(l1=at(200), mem=Address(0, (DATA + AREA * 3 // 4) // 8)),
+        ]
     dump = isa.DRAIN(
         acc=at(0), gm=8, gn=8, to="memory", mem=at((DATA + AREA // 2) // 8), stride=4,
         rows=full(32), cols=full(32), format="fp32", order="row",
@@ -233,3 +238,64 @@ def test_vector_programs(program: list[Instruction], seed: int, poison: bool) ->
 @given(cluster_programs, st.integers(0, 50), st.sampled_from([False, False, True]))
 def test_cluster_programs(program: list[Instruction], seed: int, poison: bool) -> None:
     same(C, program, seed, poison)
+
+
+def silu(rows: int, cols: int) -> list[Instruction]:
+    """Silu in three passes, out of an FP16 window into another, and what is left in between."""
+    stride, beats = cols // 16, cols // 4
+    window, kept = Source.l1h(at(0), stride), Source.reg(at(0), beats)
+    base = {"rows": rows, "cols": cols, "f": "mac"}
+    return [
+        isa.EXEC(**base, a=window, b=Source.imm(-1.4426950408889634), unary="exp2",
+                 dst=Destination.reg(at(0), beats)),
+        isa.EXEC(**base, a=kept, c=Source.imm(1), unary="recip", dst=Destination.reg(at(0), beats),
+                 reduce="sum", red=at(120)),
+        isa.EXEC(**base, a=window, b=kept, dst=Destination.l1h(at(1024), stride)),
+        # FP16 results as operands again, and a window that another one cuts.
+        isa.EXEC(**base, a=Source.l1h(at(1024), stride), unary="abs",
+                 dst=Destination.l1f(at(512), 2 * stride)),
+        isa.EXEC(rows=1, cols=16, f="mac", a=Source.l1f(at(513), 0), c=Source.reg(at(8), 0),
+                 dst=Destination.reg(at(2), 0)),
+        isa.EXEC(**base, a=kept, c=Source.row(at(120)), dst=Destination.l1h(at(0), stride)),
+    ]  # fmt: skip
+
+
+def test_a_chain_of_tables_over_every_code() -> None:
+    """All 65,536 codes through silu, 256 at a time; the tables are made on the way."""
+    codes = np.random.default_rng(3).permutation(1 << 16).astype(np.uint16)
+    results: list[Any] = []
+    for fast in (True, False):
+        golden = GoldenMachine(TINY, memory_words=1 << 15, fast=fast)
+        golden.memory.write(DATA, codes)
+        rows, cols = 4, 64
+        move: dict[str, Any] = {"rows": rows, "cols": cols, "row_extent": full(rows)}
+        move |= {"col_extent": full(cols), "format": "fp16", "stride": 4, "l1_stride": 4}
+        block = [
+            isa.VFILL(mem=Address(1, 0), l1=at(0), **move),
+            *silu(rows, cols),
+            *[
+                isa.VDRAIN(l1=at(place), order="row", to="memory", mem=Address(2, 64 * n), **move)
+                for n, place in enumerate((1024, 0))
+            ],
+        ]
+        program = [
+            isa.SETA(1, DATA // 8),
+            isa.SETA(2, 4 * DATA // 8),
+            isa.LOOP(at(256)),
+            *one_by_one(V, block)[:-1],
+            isa.ADDA(1, 1, 64),
+            isa.ADDA(2, 2, 128),
+            isa.END(),
+            isa.HALT(),
+        ]
+        report = run(golden, {V: program})
+        results.append((report, golden.memory.read(4 * DATA, 1 << 18)))
+        if fast:
+            first = golden.memory.read(4 * DATA, 512).view(np.float16)
+            x = codes[:256].view(np.float16).astype(np.float64)
+            with np.errstate(all="ignore"):
+                want = x / (1 + np.exp(-x))
+            finite = np.isfinite(x) & (np.abs(want) > 2.0**-14)
+            np.testing.assert_allclose(first[finite], want[finite], rtol=2.0**-10)
+    assert results[0][0] == results[1][0]
+    np.testing.assert_array_equal(results[0][1], results[1][1])

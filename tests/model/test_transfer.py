@@ -14,7 +14,7 @@ from kohakutpu.model import Fault, GoldenMachine
 from tests.model import reference
 from tests.model.programs import HANDED, TAKEN, Matmul
 from tests.model.support import DATA, at, chain, full, put, row_words, run, take
-from tests.model.test_cluster import A, B, OUT, drain, fill, gaussian, gemm
+from tests.model.test_cluster import OUT, A, B, drain, fill, gaussian, gemm
 from tests.model.test_execute import load, store, vdrain, vfill
 
 pytestmark = pytest.mark.golden
@@ -131,9 +131,7 @@ def test_vdrain_into_operands(
     got = through_l1(machine, x, y, buffer, residual=residual, cols=cols)
     sent = np.zeros((-(-rows // 4) * 4, k), np.float16)
     sent[:rows, :cols] = x[:, :cols]
-    want = reference.contract(
-        reference.quantise(sent, residual), reference.quantise(y, residual)
-    )
+    want = reference.contract(reference.quantise(sent, residual), reference.quantise(y, residual))
     np.testing.assert_array_equal(got, want)
 
 
@@ -274,7 +272,7 @@ FAULTS = [
     (C, "ACC_RANGE", gemm(2, 2, 1, acc=at(TINY.acc_subtiles - 3))),
     (C, "ACC_RANGE", drain(2, 2, acc=at(TINY.acc_subtiles - 3))),
     (C, "MEMORY", drain(1, 1, 32 * WORDS - 32)),
-    (C, "MISALIGNED", drain(1, 1, OUT, mem=at(OUT // 8 + 2), order="tile", rows=full(0), cols=full(0))),
+    (C, "MISALIGNED", drain(1, 1, OUT + 16, order="tile", rows=full(0), cols=full(0))),
     (C, "L1_RANGE", drain(1, 1, to="node", nodes=1 << V, mem=at(TINY.vl1_words - 3), stride=2)),
     (C, "L1_RANGE", drain(2, 1, to="node", nodes=1 << C, buffer="l1a", format="fp16",
                           mem=at(TINY.l1_entries - 1), stride=1)),
