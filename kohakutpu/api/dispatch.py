@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compiler.pipeline import ArgSpec, Compiled
+from kohakuaccel.errors import Diagnostic, KernelError
 from kohakuaccel.runtime.device import DeviceFault
+from kohakuaccel.source import caller
 from kohakutpu.api.array import common_device
 from kohakutpu.api.compilation import COMPILATIONS
 from kohakutpu.api.session import Session
@@ -42,7 +44,7 @@ class Backend:
             try:
                 session.runtime.launch(compiled.image, addresses)
             except DeviceFault as fault:
-                raise explain(compiled.image, fault) from fault
+                raise called_here(explain(compiled.image, fault), kernel) from fault
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def plan(self, kernel: Kernel, args: Sequence[Tensor], knobs: Mapping[str, Any]) -> Plan:
@@ -55,4 +57,14 @@ class Backend:
         """Return the device that the operands live on and the kernel compiled for it."""
         session = common_device(kernel.name, args)
         specs = [ArgSpec(tensor.shape, tensor.format) for tensor in args]
-        return session, COMPILATIONS.get(kernel, specs, knobs, session.machine)
+        try:
+            return session, COMPILATIONS.get(kernel, specs, knobs, session.machine)
+        except KernelError as error:
+            called_here(error, kernel)
+            raise
+
+
+def called_here(error: Diagnostic, kernel: Kernel) -> Diagnostic:
+    """Return `error`, which points into the kernel, with the line that called it."""
+    error.notes = (*error.notes, (caller(), f"`{kernel.name}` is called here"))
+    return error

@@ -47,7 +47,7 @@ def apply(name: str, *operands: Tensor | Number) -> Tensor:
         If an operand is neither, no operand is a tensor, or the shapes do not go together.
     """
     first = next((x for x in operands if isinstance(x, Array)), None)
-    tensors = [] if first is None else [as_operand(x, first) for x in operands]
+    tensors: list[Tensor] = [] if first is None else [as_operand(x, first) for x in operands]
     device = common_device(name, tensors)
     shape = common_shape(name, [tensor.shape for tensor in tensors])
     if not math.prod(shape):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from compiler.vector.geometry import MAX_COLS
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
 from kohakutpu import kernels
@@ -43,14 +44,14 @@ def reduce(name: str, x: Tensor) -> Tensor:
         return type(x).empty(x.device, shape, "fp16")
     if not x.size:
         return type(x).upload(x.device, np.full(shape, OF_NOTHING[name], np.float16), "fp16")
-    return REDUCTIONS[name](rows_of(x)).view(shape)
+    return REDUCTIONS[name](rows_of(name, x)).view(shape)
 
 
 def softmax(x: Tensor) -> Tensor:
     """Return the softmax of each row, of the same shape."""
     if not x.size:
         return type(x).empty(x.device, x.shape, "fp16")
-    return kernels.softmax(flat_rows(x)).view(x.shape)
+    return kernels.softmax(flat_rows("softmax", x)).view(x.shape)
 
 
 def rmsnorm(x: Tensor, w: Tensor, eps: float) -> Tensor:
@@ -64,7 +65,7 @@ def rmsnorm(x: Tensor, w: Tensor, eps: float) -> Tensor:
     require_channel("rmsnorm", "w", x, w)
     if not x.size:
         return type(x).empty(x.device, x.shape, "fp16")
-    return kernels.rmsnorm(flat_rows(x), w.view(w.shape or (1,)), eps=eps).view(x.shape)
+    return kernels.rmsnorm(flat_rows("rmsnorm", x), w.view(w.shape or (1,)), eps=eps).view(x.shape)
 
 
 def layernorm(x: Tensor, w: Tensor, b: Tensor, eps: float) -> Tensor:
@@ -80,18 +81,37 @@ def layernorm(x: Tensor, w: Tensor, b: Tensor, eps: float) -> Tensor:
     if not x.size:
         return type(x).empty(x.device, x.shape, "fp16")
     channels = (w.view(w.shape or (1,)), b.view(b.shape or (1,)))
-    return kernels.layernorm(flat_rows(x), *channels, eps=eps).view(x.shape)
+    return kernels.layernorm(flat_rows("layernorm", x), *channels, eps=eps).view(x.shape)
 
 
-def flat_rows(x: Tensor) -> Tensor:
+def flat_rows(what: str, x: Tensor) -> Tensor:
     """Return `x` with all its rows under one axis."""
+    require_width(what, x)
     width = x.shape[-1] if x.shape else 1
     return x.view((x.size // width, width))
 
 
-def rows_of(x: Tensor) -> Tensor:
+def rows_of(what: str, x: Tensor) -> Tensor:
     """Return `x` with two axes at least."""
+    require_width(what, x)
     return x if x.ndim > 1 else x.view((1, *(x.shape or (1,))))
+
+
+def require_width(what: str, x: Tensor) -> None:
+    """Check that a row of `x` fits an instruction.
+
+    Raises
+    ------
+    CallError
+        If it is too long.
+    """
+    if x.shape and x.shape[-1] > MAX_COLS:
+        raise CallError(
+            f"{what} of rows of {x.shape[-1]} elements, shape {x.shape}; the longest that an "
+            f"instruction takes has {MAX_COLS}",
+            loc=caller(),
+            fix="cut the rows into shorter ones and combine their results",
+        )
 
 
 def require_channel(what: str, name: str, x: Tensor, channel: Tensor) -> None:

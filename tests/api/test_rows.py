@@ -65,6 +65,20 @@ def test_without_elements(shape: tuple[int, ...]) -> None:
             x.min()
 
 
+def test_rows_that_are_too_long() -> None:
+    x, c = ktpu.zeros((2, 16384)), ktpu.zeros(16384)
+    for name, call in (
+        ("softmax", lambda: x.softmax()),
+        ("rmsnorm", lambda: x.rmsnorm(c)),
+        ("layernorm", lambda: x.layernorm(c, c)),
+        ("max", lambda: c.max()),
+    ):
+        with pytest.raises(CallError, match=f"{name} of rows of 16384 elements") as caught:
+            call()
+        assert "test_rows.py" in str(caught.value)
+    assert ktpu.zeros((2, 16383)).softmax().shape == (2, 16383)
+
+
 def test_channels_that_do_not_fit() -> None:
     x = ktpu.zeros((3, 5))
     with pytest.raises(CallError, match=r"rmsnorm: w has shape \(3,\)"):

@@ -218,6 +218,7 @@ def test_a_fault_names_the_kernel_line(own: ktpu.Session, monkeypatch: pytest.Mo
     assert "word 9000 of 8192" in text
     assert "exec rows=" in text
     assert "c[e] <<= a[e] * b[e]" in text
+    assert "note: `mul` is called here\n    x * x\n" in text
     assert caught.value.numbers == {"word": 9000, "words": 8192}
     assert (x * x).numpy()[0, 3] == 9
     assert ktpu.stats().dispatches == 1

@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kohakuaccel.errors import CallError
+from kohakuaccel.errors import CallError, KernelError
+from kohakuaccel.lang import grid
 from kohakutpu import api as ktpu
+from kohakutpu import lang as L
 from kohakutpu.api.convert import pack, row_bytes, unpack
+from kohakutpu.lang import kernel
 
 ROOT = Path(__file__).parents[2]
 
@@ -218,6 +221,26 @@ def test_views_share_memory(shape: tuple[int, ...]) -> None:
     assert merged.storage is t.storage
     assert np.array_equal(merged.numpy(), values.reshape(merged.shape))
     assert t.view(shape) is t
+
+
+def test_fp32_is_for_kernels_that_declare_it() -> None:
+    wide = ktpu.tensor([1.0, 2.0], dtype="fp32")
+    for call in (lambda: wide + 1, lambda: wide @ wide, wide.softmax, wide.relu):
+        with pytest.raises(CallError, match="declared fp16, but the argument holds fp32"):
+            call()
+
+
+def test_a_refused_kernel_shows_the_kernel_and_the_call() -> None:
+    @kernel
+    def half(x=L.In(...), y=L.Out(...)):
+        for e in grid(1):
+            y[e] <<= x[e]
+
+    with pytest.raises(KernelError) as caught:
+        half(ktpu.tensor([1.0]))
+    text = str(caught.value)
+    assert "grid(1)" in text or "y[e] <<= x[e]" in text
+    assert "note: `half` is called here\n    half(ktpu.tensor([1.0]))" in text
 
 
 @given(st.sampled_from([">f2", ">f4", ">f8", "<f8"]))
