@@ -21,7 +21,7 @@ from hw.arithmetic.pipeline import delayed
 
 GROUP = 16
 PARTIALS = 8
-RING = 32
+RING = 16
 IDENTITY = {Combine.SUM: 0x80000000, Combine.MAX: 0xFF800000, Combine.MIN: 0x7F800000}
 
 
@@ -90,9 +90,11 @@ class Partials(wiring.Component):
     """Adds group ``q`` of a row to partial ``q mod 8``; then hands out the row's partials.
 
     Partials live in a ring: a row takes the next ``min(groups, 8)`` places, and places are read
-    in order once their row is complete. At most 31 of 32 are in use: 8 of the row that is coming
-    in; 15 of rows whose last group is in the adder, 8 and then one for each further cycle; 8 that
-    wait to be read, since a row brings no more of them than it took cycles.
+    in order, one a cycle, once their row is complete. The ring never overflows. Take the last
+    cycle in which nothing was there to read: in use are then at most the 8 places of the row whose
+    groups were coming in 7 cycles before, since rows that ended earlier are complete and read,
+    and one for each of those 7 cycles. From there on every cycle takes one place at most and
+    frees one: 15 in use, 16 while it does so.
 
     Members
     -------

@@ -181,7 +181,7 @@ class SeedUnit(wiring.Component):
             with m.Case(Seed.EXP2):
                 m.d.comb += [code.eq(steps), exponent.eq(whole)]
                 m.d.comb += infinite.eq(first.far & ~i.sign)
-                m.d.comb += zero.eq((first.far | (whole < -126)) & i.sign)
+                m.d.comb += zero.eq(first.far & i.sign)
             with m.Case(Seed.LOG2):
                 m.d.comb += exponent.eq(power)
                 m.d.comb += nan.eq(i.is_nan | (i.sign & ~i.is_zero))

@@ -118,6 +118,14 @@ def test_any_numbers(simulators: dict[int, Simulator], lanes: int) -> None:
     rows.check(simulators[lanes], lanes)
 
 
+def test_nothing_overtakes_a_full_ring(simulators: dict[int, Simulator]) -> None:
+    # Rows of 8 groups and more fill the partials; short ones right behind them press on.
+    rng = np.random.default_rng(9)
+    for first in range(1, 18):
+        lengths = [16 * groups for groups in [first, *rng.choice([1, 2, 7, 8, 9, 16], 60)]]
+        random_rows(lengths, 10).check(simulators[16], 16)
+
+
 def test_lanes_agree(simulators: dict[int, Simulator]) -> None:
     rows = random_rows([1000, 37, 512], 8)
     four, eight, sixteen = (rows.run(simulators[lanes], lanes) for lanes in LANES)
