@@ -1,7 +1,7 @@
 """Elementwise and row computations: from value graphs to VFILL, EXEC and VDRAIN.
 
-`lower_vector` is the entry; `choose_block` finds the size of a block that nobody chose, and `places`
-tells whether statements fit a core.
+`lower_vector` is the entry; `choose_block` finds the size of a block that nobody chose;
+`places` tells whether statements fit a core.
 """
 
 from compiler.vector.capacity import places
