@@ -11,6 +11,7 @@ import pytest
 from kohakuaccel.errors import CallError
 from kohakuaccel.runtime.arena import OutOfMemory
 from kohakutpu import api as ktpu
+from kohakutpu import kernels
 from kohakutpu.api.session import _Current
 from kohakutpu.config import Machine
 from kohakutpu.devices import MachineFault
@@ -107,6 +108,21 @@ def test_results_stay_on_the_device_of_their_operands(fresh: None) -> None:
         assert y.device is duo
         assert tiny.stats().dispatches == 0
     assert duo.stats().dispatches == 4
+
+
+def test_kernels_refuse_operands_they_cannot_run_on(fresh: None) -> None:
+    x = ktpu.tensor(np.ones((4, 4)))
+    with ktpu.device("golden", machine="duo"):
+        y = ktpu.tensor(np.ones((4, 4)))
+    for call in (kernels.matmul, kernels.matmul.plan):
+        with pytest.raises(CallError, match="matmul: operands on two devices") as caught:
+            call(x, y)
+        assert "machine='small'" in str(caught.value)
+        assert "machine='duo'" in str(caught.value)
+        with pytest.raises(CallError, match="matmul: an operand is a ndarray"):
+            call(x, np.ones((4, 4)))
+    assert ktpu.tensor(y) is not y
+    assert (x @ ktpu.tensor(y)).numpy()[0, 0] == 4
 
 
 def test_memory_follows_references(own: ktpu.Session) -> None:

@@ -57,7 +57,7 @@ def test_any_rank(name: str, shape: tuple[int, ...], machine: str) -> None:
 
 @pytest.mark.parametrize("n", [16, 64, 112, 2048])
 def test_the_block_changes_no_bit(n: int) -> None:
-    a = CODES[:, :1000].copy()
+    a = CODES[:8, :1000].copy()
     x = ktpu.tensor(a)
     assert np.array_equal(
         kernels.silu(x, n=n).numpy().view(np.uint16), kernels.silu(x).numpy().view(np.uint16)
