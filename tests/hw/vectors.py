@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = NDArray[np.uint32]
+Codes = NDArray[np.integer[Any]]
 
 EXPONENTS = (0, 1, 2, 24, 64, 102, 103, 112, 113, 125, 126, 127, 128, 142, 143, 150, 253, 254, 255)
 FRACTIONS = (0, 1, 0x2AAAAA, 0x3FFFFF, 0x400000, 0x400001, 0x7FFFFE, 0x7FFFFF)
