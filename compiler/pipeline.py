@@ -14,12 +14,13 @@ from typing import Any, Protocol
 from compiler.analysis import check, check_capacity, check_specialised
 from compiler.passes.choose import choose_knobs
 from compiler.passes.encode import encode
-from compiler.passes.place import Placed, Round, place_stages, unit_trees
+from compiler.passes.place import Placed, Round, place_stages
 from compiler.passes.roll import Line, roll
 from compiler.passes.simplify import merge_syncs, simplify
 from compiler.passes.specialise import ArgSpec, Specialised, specialise
 from compiler.passes.stage import Stage, Sweep, cut
-from compiler.plan import Plan, make_plan
+from compiler.passes.synchronise import unit_trees
+from compiler.plan import Plan, flat, make_plan
 from compiler.program import UnitTree
 from compiler.tree import show_trees, verify_trees
 from kohakuaccel.errors import InternalError
@@ -162,12 +163,29 @@ class StagePass:
 
 @dataclass(frozen=True)
 class PlacePass:
-    """Decide who does what, where it lies, and who waits for whom."""
+    """Decide who does what, where it lies, and which engines wait for each other."""
 
     name: str = "place"
 
     def run(self, state: Compilation) -> None:
         state.placed = place_stages(state.stages, _specialised(state), state.machine)
+
+    def verify(self, state: Compilation) -> None:
+        if len(state.placed) != len(state.stages):
+            raise InternalError(f"{len(state.stages)} stages became {len(state.placed)}")
+
+    def show(self, state: Compilation) -> str:
+        shares = (share for part in flat(state.placed) for share in part.shares)
+        return "\n".join(map(str, shares))
+
+
+@dataclass(frozen=True)
+class SynchronisePass:
+    """Join the stages of each unit, with barriers between them."""
+
+    name: str = "synchronise"
+
+    def run(self, state: Compilation) -> None:
         state.trees = unit_trees(state.placed, state.machine)
 
     def verify(self, state: Compilation) -> None:
@@ -244,6 +262,7 @@ PASSES: tuple[Pass, ...] = (
     SpecialisePass(),
     StagePass(),
     PlacePass(),
+    SynchronisePass(),
     SimplifyPass(),
     RollPass(),
     EncodePass(),

@@ -150,7 +150,7 @@ def make_plan(
     machine: Machine,
 ) -> Plan:
     """Return the plan of a compiled kernel."""
-    stages = tuple(_stage(part, rounds, machine) for part, rounds in _flat(placed, 1))
+    stages = tuple(_stage(part, rounds, machine) for part, rounds in _rounds(placed, 1))
     barriers = sum(stage.rounds for stage in stages) - 1
     cycles = sum(stage.rounds * stage.cycles for stage in stages)
     cycles += costs.LAUNCH + max(0, barriers) * costs.BARRIER
@@ -170,12 +170,17 @@ def make_plan(
     )
 
 
-def _flat(placed: Sequence[Placed | Round], rounds: int) -> Iterator[tuple[Placed, int]]:
+def flat(placed: Sequence[Placed | Round]) -> list[Placed]:
+    """Return the stages, those in loops once."""
+    return [part for part, _ in _rounds(placed, 1)]
+
+
+def _rounds(placed: Sequence[Placed | Round], rounds: int) -> Iterator[tuple[Placed, int]]:
     for part in placed:
         if isinstance(part, Placed):
             yield part, rounds
         else:
-            yield from _flat(part.body, rounds * part.count)
+            yield from _rounds(part.body, rounds * part.count)
 
 
 def _stage(placed: Placed, rounds: int, machine: Machine) -> StagePlan:
@@ -199,14 +204,17 @@ def _limit(units: Sequence[UnitPlan], machine: Machine) -> tuple[int, str]:
     """
     busy: list[tuple[int, str]] = []
     edges = 0
+    ports = len(machine.of_kind("M"))
+    readers = sum(any(load.read for load in unit.loads.values()) for unit in units)
     for unit in units:
         once = 0
         for engine, load in unit.loads.items():
             busy.append((load.cycles, f"{engine} of {unit.share.kind}{unit.share.node}"))
-            once += load.cycles // max(1, load.instructions)
+            sharing = max(1, readers // ports) if load.read else 1
+            once += sharing * load.cycles // max(1, load.instructions)
         edges = max(edges, once)
     words = sum(load.read + load.written for unit in units for load in unit.loads.values())
-    busy.append((-(-words // len(machine.of_kind("M"))), PORT))
+    busy.append((-(-words // ports), PORT))
     cycles, limiter = max(busy, key=lambda entry: entry[0])
     return cycles + edges + costs.READ + costs.WRITE, limiter
 

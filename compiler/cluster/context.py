@@ -43,6 +43,8 @@ class ClusterContext:
         Where tiles that the vector core computes with land in its L1.
     semaphores : Allocator
         What is left of the cluster's.
+    sharing : float
+        How many clusters fill through one memory port.
     """
 
     machine: Machine
@@ -53,6 +55,7 @@ class ClusterContext:
     operands: Mapping[Buffer, Operand]
     windows: Mapping[Tile, TileWindow]
     semaphores: Allocator
+    sharing: float = 1.0
 
 
 @dataclass(eq=False, slots=True)

@@ -2,8 +2,8 @@
 
 An operand either streams, one K chunk after the other through a ring of two places, or its *panel*
 (all of K for a row tile, or for all row tiles of some axes) is filled once and stays while the
-loops inside it run. A panel costs L1 and saves the fills of every loop its address does not depend
-on; the ones that save most are taken as long as they fit beside the streams.
+loops inside it run. A panel saves the fills of every loop its address does not depend on; it costs
+L1, and time before the first contraction. Panels are added as long as the estimate gets better.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from compiler.vector.context import Allocator, IndexValue, Operand, Placement
 from kohakuaccel.ir.expr import AffineForm
 from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, View
 from kohakuaccel.source import Location
-from kohakutpu.config import KBLOCK, LANES, WORD_BYTES
+from kohakutpu import costs
+from kohakutpu.config import KBLOCK, LANES, WORD_BYTES, Machine
 from kohakutpu.lang.ir import Accumulate, Tile
 
 Side = Literal["A", "B"]
@@ -28,6 +29,8 @@ Side = Literal["A", "B"]
 SIDES: tuple[Side, Side] = ("A", "B")
 COUNT_MAX = 1023  # of groups or blocks in one instruction
 FP16_PER_WORD = WORD_BYTES // 2
+CHUNK_WORDS = LANES * KBLOCK // FP16_PER_WORD  # of a group of rows and a block
+TRAFFIC = 0.1  # cycles that a word is worth even where filling is not what limits
 
 # What the three sweeps of a tile of high precision multiply, in order.
 MODES = {
@@ -119,9 +122,32 @@ def rows_of(statement: Accumulate, side: Side, mode: str, scope: Scope) -> Rows:
 @dataclass(eq=False, slots=True)
 class _Use:
     rows: Rows | None  # None where inner loops choose the rows
+    operand: Operand
     buffer: Buffer
-    region: int  # entries of one streamed chunk
+    groups: int
+    nk: int
     loc: Location
+
+    @property
+    def region(self) -> int:
+        """Entries of one streamed chunk."""
+        return self.groups * self.nk
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """A way to bring rows in: words in all, and words before the first contraction."""
+
+    panel: Panel | None
+    filled: int
+    first: int
+
+
+@dataclass(eq=False, slots=True)
+class _Group:
+    side: Side
+    uses: list[_Use]
+    options: list[_Option]
 
 
 def decide(
@@ -130,8 +156,12 @@ def decide(
     axes: Sequence[Axis],
     operands: Mapping[Buffer, Operand],
     allocators: Mapping[Side, Allocator],
+    machine: Machine,
+    sharing: float,
 ) -> Residency:
     """Decide for the instances of ``body`` and allocate the windows.
+
+    ``sharing`` is how many clusters fill through one memory port.
 
     Raises
     ------
@@ -139,11 +169,13 @@ def decide(
         If not even one chunk of every operand fits.
     """
     result = Residency()
-    by_side: dict[Side, list[_Use]] = {side: _uses(body, side, scope) for side in SIDES}
-    for side, uses in by_side.items():
-        allocator = allocators[side]
-        chosen = _choose(uses, scope, axes, operands, allocator.left)
-        _allocate(result, uses, chosen, side, allocator)
+    by_side: dict[Side, list[_Use]] = {side: _uses(body, side, scope, operands) for side in SIDES}
+    groups = [group for side in SIDES for group in _groups(side, by_side[side], scope, axes)]
+    free: dict[Side, int] = {side: allocators[side].left for side in SIDES}
+    panels = _choose(groups, _contracting(body, scope, axes, operands, machine), sharing, free)
+    for side in SIDES:
+        mine = [panel for panel in panels if panel.rows.side == side]
+        _allocate(result, by_side[side], mine, side, allocators[side])
     result.always_streams = not any(
         a.rows in result.panels and b.rows in result.panels
         for a, b in zip(by_side["A"], by_side["B"], strict=True)
@@ -151,58 +183,112 @@ def decide(
     return result
 
 
-def _uses(body: Sequence[Statement], side: Side, scope: Scope) -> list[_Use]:
+def _uses(
+    body: Sequence[Statement], side: Side, scope: Scope, operands: Mapping[Buffer, Operand]
+) -> list[_Use]:
     inner = {s.index.symbol for s in statements(body) if isinstance(s, Repeat)}
     result: list[_Use] = []
     for statement in statements(body):
         if isinstance(statement, Accumulate):
             view, tile = side_view(statement, side), statement.tile
-            region = side_groups(tile, side, scope) * tile.nk.evaluate(scope.env)
+            groups, nk = side_groups(tile, side, scope), tile.nk.evaluate(scope.env)
             fixed = not view.index[0].symbols() & inner
             for modes in MODES[tile.precision]:
                 mode = modes[0 if side == "A" else 1]
                 rows = rows_of(statement, side, mode, scope) if fixed else None
-                result.append(_Use(rows, view.buffer, region, view.loc))
+                operand = operands[view.buffer]
+                result.append(_Use(rows, operand, view.buffer, groups, nk, view.loc))
     return result
 
 
-def _choose(
-    uses: Sequence[_Use],
+def _groups(side: Side, uses: Sequence[_Use], scope: Scope, axes: Sequence[Axis]) -> list[_Group]:
+    """Gather uses of the same rows, with the ways to bring these in; the first is to stream."""
+    found: dict[Rows | _Use, list[_Use]] = {}
+    for use in uses:
+        found.setdefault(use if use.rows is None else use.rows, []).append(use)
+    result: list[_Group] = []
+    for key, same in found.items():
+        options = [_streaming(same, axes)]
+        if isinstance(key, Rows) and max(blocks_of(same[0].operand), key.groups) <= COUNT_MAX:
+            options += _panels(key, same[0], scope, axes)
+        result.append(_Group(side, same, options))
+    return result
+
+
+def _streaming(uses: Sequence[_Use], axes: Sequence[Axis]) -> _Option:
+    instances = prod(axis.count for axis in axes)
+    filled = sum(instances * use.groups * _row_words(use.operand) for use in uses)
+    first = max(use.groups * min(_row_words(use.operand), use.nk * CHUNK_WORDS) for use in uses)
+    return _Option(None, filled, first)
+
+
+def _row_words(operand: Operand) -> int:
+    """Return the words of a group of rows."""
+    return LANES * -(-operand.width // FP16_PER_WORD)
+
+
+def _contracting(
+    body: Sequence[Statement],
     scope: Scope,
     axes: Sequence[Axis],
     operands: Mapping[Buffer, Operand],
-    free: int,
+    machine: Machine,
+) -> int:
+    """Return the cycles that the stage's contractions take."""
+    cycles = 0
+    for statement in statements(body):
+        if isinstance(statement, Accumulate):
+            gm, gn = (side_groups(statement.tile, side, scope) for side in SIDES)
+            blocks = blocks_of(operands[statement.lhs.buffer])
+            sweeps = len(MODES[statement.tile.precision])
+            cycles += sweeps * costs.gemm(machine, gm, gn, blocks).cycles
+    return cycles * prod(axis.count for axis in axes)
+
+
+def _choose(
+    groups: Sequence[_Group], contracting: int, sharing: float, free: Mapping[Side, int]
 ) -> list[Panel]:
-    first = {use.rows: use for use in reversed(uses) if use.rows is not None}
-    options: list[tuple[int, Panel]] = []  # words saved
-    for rows, use in sorted(first.items(), key=lambda item: uses.index(item[1])):
-        operand = operands[rows.buffer]
-        if blocks_of(operand) <= COUNT_MAX and rows.groups <= COUNT_MAX:
-            options.extend(_options(rows, use, scope, axes, operand))
-    chosen: dict[Rows, Panel] = {}
-    for _, panel in sorted(options, key=lambda o: (-o[0], o[1].size * o[1].slots)):
-        if panel.rows in chosen:
-            continue
-        streaming = [use for use in uses if use.rows not in chosen and use.rows != panel.rows]
-        taken = sum(other.size * other.slots for other in chosen.values())
-        stream = 2 * max((use.region for use in streaming), default=0)
-        if taken + panel.size * panel.slots + stream <= free:
-            chosen[panel.rows] = panel
-    return list(chosen.values())
+    chosen = [group.options[0] for group in groups]
+
+    def estimate(options: Sequence[_Option]) -> float:
+        filled = sharing * sum(option.filled for option in options)
+        first = sharing * sum(option.first for option in options)
+        return max(contracting, filled) + first + filled * TRAFFIC
+
+    def fits(options: Sequence[_Option]) -> bool:
+        for side in SIDES:
+            taken = stream = 0
+            for group, option in zip(groups, options, strict=True):
+                if group.side == side and option.panel is not None:
+                    taken += option.panel.size * option.panel.slots
+                elif group.side == side:
+                    stream = max(stream, *(2 * use.region for use in group.uses))
+            if taken + stream > free[side]:
+                return False
+        return True
+
+    while True:
+        trials = [
+            [*chosen[:place], option, *chosen[place + 1 :]]
+            for place, group in enumerate(groups)
+            for option in group.options
+            if option is not chosen[place]
+        ]
+        best = min((trial for trial in trials if fits(trial)), key=estimate, default=chosen)
+        if estimate(best) >= estimate(chosen):
+            return [option.panel for option in chosen if option.panel is not None]
+        chosen = best
 
 
-def _options(
-    rows: Rows, use: _Use, scope: Scope, axes: Sequence[Axis], operand: Operand
-) -> list[tuple[int, Panel]]:
-    """Return ``(words saved, panel)`` for every level at which a panel saves."""
+def _panels(rows: Rows, use: _Use, scope: Scope, axes: Sequence[Axis]) -> list[_Option]:
+    """Return a panel for every level at which it saves fills."""
+    operand = use.operand
     depends = [
         (operand.batch_strides[n] if n < len(scope.batch) else _chooses(rows, scope, axis)) != 0
         for n, axis in enumerate(axes)
     ]
-    blocks = blocks_of(operand)
-    once = rows.groups * LANES * -(-operand.width // FP16_PER_WORD)
-    streamed = once * prod(axis.count for axis in axes)
-    result: list[tuple[int, Panel]] = []
+    once = rows.groups * _row_words(operand)
+    result: list[_Option] = []
     for level in range(len(axes) + 1):
         inside = range(level, len(axes))
         if all(depends[n] or axes[n].count == 1 for n in inside):
@@ -213,9 +299,10 @@ def _options(
         slots = 1 if outside == 1 else 2
         last = moving[-1] if moving else 0
         adjacent = last >= len(scope.batch) and _chooses(rows, scope, axes[last]) == 1
+        blocks = blocks_of(operand)
         panel = Panel(rows, level, moving, counts, adjacent, blocks, slots, use.loc)
-        filled = outside * prod(counts) * once
-        result.append((streamed - filled, panel))
+        first = prod(counts) * once
+        result.append(_Option(panel, outside * first, first))
     return result
 
 

@@ -54,7 +54,15 @@ class Windows:
             side: Allocator(f"entries of L1{side} of cluster {node}", machine.l1_entries)
             for side in SIDES
         }
-        self.residency = decide(body, context.scope, context.axes, context.operands, limits)
+        self.residency = decide(
+            body,
+            context.scope,
+            context.axes,
+            context.operands,
+            limits,
+            machine,
+            context.sharing,
+        )
         self.placements = list(self.residency.placements)
         self.streams: dict[Side, Handshake] = {}
         self.panels: dict[int, tuple[list[Panel], Handshake]] = {}

@@ -19,7 +19,7 @@ from compiler.vector import Allocator, Operand, VectorContext, choose_block
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store
 from kohakutpu import costs
-from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
+from kohakutpu.config import KBLOCK, LANES, SEMAPHORES, WORD_BYTES, Machine
 from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, loads, tiles_of
 
 Env = dict[Symbol, int]
@@ -28,6 +28,7 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 WORD_GROUPS = 4  # groups of 4 FP16 columns in a word
 OVERLAP = 8  # contractions a unit should have at least, to fill, sweep and drain at once
 SHORTEST = 4  # blocks of a chunk below which starting instructions costs more than overlap gains
+SLACK = 1.05  # among tiles that cost about the same, the largest: fewest instructions and words
 INSTANCE = 16  # cycles an instance costs beside its work
 
 
@@ -115,18 +116,23 @@ def _choose_tiles(
         for symbol in free[axis]:
             variables.setdefault(symbol, []).extend(_candidates(extent, axis == "gn"))
     if variables:
-        best: tuple[float, tuple[int, ...]] | None = None
+        found: list[tuple[float, int, tuple[int, ...]]] = []
         for values in product(*(sorted(set(v)) for v in variables.values())):
             trial = {**env, **dict(zip(variables, values, strict=True))}
             cost = _cost(stage, batch, tiles, trial, machine)
-            if cost is not None and (best is None or (cost, values) < best):
-                best = (cost, values)
-        chosen = best[1] if best is not None else (1,) * len(variables)
+            if cost is not None:
+                area = sum(c.tile.gm.evaluate(trial) * c.tile.gn.evaluate(trial) for c in tiles)
+                found.append((cost, area, values))
+        least = min((cost for cost, _, _ in found), default=0.0)
+        close = [(-area, cost, values) for cost, area, values in found if cost <= least * SLACK]
+        chosen = min(close)[2] if close else (1,) * len(variables)
         env.update(zip(variables, chosen, strict=True))
     for symbol in free["nk"]:
         if symbol not in env:
             fed = [c for c in tiles if symbol in c.tile.nk.symbols()]
-            env[symbol] = _chunk(stage, batch, fed, env, machine)
+            groups = max(max(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in fed)
+            instances, _ = _instances(stage, batch, env, len(machine.pairs))
+            env[symbol] = _chunk(fed, groups, instances, machine)
 
 
 def _contractions(stage: Stage, operands: Mapping[Buffer, Operand], env: Env) -> list[_Contraction]:
@@ -184,42 +190,35 @@ def _cost(
     stage: Stage, batch: Batch, tiles: Sequence[_Contraction], env: Env, machine: Machine
 ) -> float | None:
     """Return the estimated cycles of a stage, ``None`` if the tiles do not fit."""
-    units = machine.pairs
-    instances, used = _instances(stage, batch, env, len(units))
+    instances, used = _instances(stage, batch, env, len(machine.pairs))
     port = used / min(used, len(machine.of_kind("M")))  # units that share one
-    sub_tiles = words = 0
-    gemm = fill = drain = 0.0
-    for c in tiles:
-        gm, gn = c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)
-        if max(gm, gn) > min(COUNT_MAX, machine.l1_entries // 2):
-            return None
-        sub_tiles += gm * gn
-        if c.windowed:
-            words += 2 * 4 * gm * -(-4 * gn * 2 // WORD_BYTES)
+    sizes = [(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in tiles]
+    sub_tiles = sum(gm * gn for gm, gn in sizes)
+    words = sum(
+        LANES * gm * -(-LANES * gn * 2 // WORD_BYTES)
+        for c, (gm, gn) in zip(tiles, sizes, strict=True)
+        if c.windowed
+    )
+    largest = max(max(pair) for pair in sizes)
+    if 2 * sub_tiles > machine.acc_subtiles or 4 * words > machine.vl1_words:
+        return None
+    if largest > min(COUNT_MAX, machine.l1_entries // 2):
+        return None
+    nk = _chunk(tiles, largest, instances, machine)
+    gemm = fill = drain = first = 0.0
+    for c, (gm, gn) in zip(tiles, sizes, strict=True):
         gemm += c.sweeps * costs.gemm(machine, gm, gn, c.blocks).cycles
         resident = 2 * gm * c.blocks <= machine.l1_entries
-        across = max(1, -(-c.cols // gn))
-        rows = gm / across if resident else gm
-        fill += (
-            c.sweeps
-            * port
-            * costs.fill(1, 1, LANES, 32 * c.blocks, "fp16", False).port
-            * (rows + gn)
-        )
+        across = max(1, -(-c.cols // gn)) if resident else 1
+        group = port * LANES * KBLOCK * 2 / WORD_BYTES  # cycles a group of a block
+        fill += c.sweeps * c.blocks * group * (gm / across + gn)
+        first = max(first, group * (gm * (c.blocks if resident else nk) + gn * min(nk, c.blocks)))
         drain += costs.drain(gm, gn, 2, gm * gn, True).cycles * (1 if c.windowed else port)
-    if 2 * sub_tiles > machine.acc_subtiles or 2 * words > machine.vl1_words:
-        return None
-    first = fill / max(1, min(OVERLAP, max(c.blocks for c in tiles)))
     return instances * (max(gemm, fill, drain) + INSTANCE) + first + drain
 
 
-def _chunk(
-    stage: Stage, batch: Batch, tiles: Sequence[_Contraction], env: Env, machine: Machine
-) -> int:
-    if not tiles:
-        return 1
-    instances, _ = _instances(stage, batch, env, len(machine.pairs))
-    groups = max(max(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in tiles)
+def _chunk(tiles: Sequence[_Contraction], groups: int, instances: int, machine: Machine) -> int:
+    """Return the blocks of a chunk for operands of up to ``groups`` groups of rows."""
     blocks = max(c.blocks for c in tiles)
     longest = max(1, min(COUNT_MAX, machine.l1_entries // (2 * groups)))
     chunks = -(-blocks // longest)

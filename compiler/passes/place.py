@@ -8,13 +8,14 @@ instances in the same order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from compiler.cluster import Axis, ClusterContext, lower_cluster
+from compiler.passes.epilogue import lower_vector_half, vector_half
 from compiler.passes.scope import Scope
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
 from compiler.passes.stage import Stage, Sweep, buffers, shares, split_axis, statements
-from compiler.program import Advance, Emit, Loop, Ring, UnitTree
+from compiler.program import Advance, Emit, Loop, Ring
 from compiler.vector import (
     Allocator,
     IndexValue,
@@ -22,14 +23,12 @@ from compiler.vector import (
     TileWindow,
     VectorContext,
     VectorLowering,
-    lower_vector,
 )
 from kohakuaccel.errors import CapacityError
 from kohakuaccel.ir.expr import Symbol
-from kohakuaccel.ir.nodes import Repeat, Statement, Store
-from kohakutpu import isa
+from kohakuaccel.ir.nodes import Statement, Store
 from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Tile, TileDecl, tiles_of
+from kohakutpu.lang.ir import Tile, tiles_of
 
 Item = Loop | Emit | Advance
 Indices = Mapping[Symbol, IndexValue]
@@ -95,39 +94,6 @@ def _place(
     return result
 
 
-def unit_trees(placed: Sequence[Placed | Round], machine: Machine) -> list[UnitTree]:
-    """Return the program of every unit that has work, with barriers between stages."""
-    return [
-        UnitTree(node.id, node.kind, _joined(placed, node.id))
-        for node in machine.nodes
-        if _works(placed, node.id)
-    ]
-
-
-def _works(placed: Sequence[Placed | Round], node: int) -> bool:
-    return any(
-        node in part.items if isinstance(part, Placed) else _works(part.body, node)
-        for part in placed
-    )
-
-
-def _joined(placed: Sequence[Placed | Round], node: int) -> list[Item]:
-    result: list[Item] = []
-    waiting = False  # for a barrier, before anything follows
-    for part in placed:
-        if waiting:
-            result.append(Emit(isa.BARRIER, {}))
-        if isinstance(part, Placed):
-            result += part.items.get(node, [])
-            waiting = True
-        else:
-            loop = part.loops[node]
-            loop.body = [*_joined(part.body, node), Emit(isa.BARRIER, {})]
-            result.append(loop)
-            waiting = False
-    return result
-
-
 def place_stage(
     stage: Stage, program: Specialised, machine: Machine, outer: Mapping[int, Indices]
 ) -> Placed:
@@ -151,8 +117,9 @@ def place_stage(
     units = len(machine.pairs if contraction else machine.of_kind("V"))
     split = split_axis(counts, units) if counts else 0
     total = counts[split] if counts else 1
-    work = _Work(stage, program, machine, batch)
-    for unit, (start, length) in enumerate(shares(total, units)):
+    ranges_by_unit = shares(total, units)
+    work = _Work(stage, program, machine, batch, len(ranges_by_unit))
+    for unit, (start, length) in enumerate(ranges_by_unit):
         ranges = [(0, count) for count in counts]
         if counts:
             ranges[split] = (start, length)
@@ -203,12 +170,15 @@ class Axes:
 
 
 class _Work:
-    def __init__(self, stage: Stage, program: Specialised, machine: Machine, batch: Batch) -> None:
+    def __init__(
+        self, stage: Stage, program: Specialised, machine: Machine, batch: Batch, units: int
+    ) -> None:
         self.stage = stage
         self.program = program
         self.machine = machine
         self.batch = batch
-        self.vector_body = _vector_half(stage.grid.body)
+        self.vector_body = vector_half(stage.grid.body)
+        self.sharing = max(1.0, units / len(machine.of_kind("M")))
 
     def pair(
         self,
@@ -236,6 +206,7 @@ class _Work:
             self.batch.operands,
             windows,
             semaphores,
+            self.sharing,
         )
         half = lower_cluster(self.stage.grid.body, context)
         result.items[cluster] = half.body
@@ -318,78 +289,10 @@ class _Work:
             axes.batch,
             windows,
         )
-        return _lower_vector(body, context)
+        return lower_vector_half(body, context)
 
     def share(
         self, node: int, kind: str, where: tuple[str, int, int], axes: Axes, half: VectorLowering
     ) -> Share:
         """Return the entry of a vector core."""
         return Share(node, kind, *where, axes.instances, tuple(half.placements), tuple(half.notes))
-
-
-def _lower_vector(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
-    """Lower a body in pieces: a loop in which tiles are born goes around its own piece."""
-    pieces: list[list[Statement] | Repeat] = [[]]
-    for statement in body:
-        if isinstance(statement, Repeat) and _bears_tiles(statement):
-            pieces += [statement, []]
-        else:
-            last = pieces[-1]
-            assert isinstance(last, list)
-            if not isinstance(statement, TileDecl):
-                last.append(statement)
-    result = VectorLowering()
-    for piece in pieces:
-        if isinstance(piece, Repeat):
-            for around, inside in _iterations(piece, context):
-                half = _lower_vector(piece.body, inside)
-                around.body = half.body
-                half.body = [around]
-                _append(result, half)
-        elif piece:
-            _append(result, lower_vector(piece, context))
-    return result
-
-
-def _append(result: VectorLowering, half: VectorLowering) -> None:
-    result.prologue += half.prologue
-    result.body += half.body
-    result.epilogue += half.epilogue
-    result.placements += half.placements
-    result.notes += half.notes
-
-
-def _iterations(repeat: Repeat, context: VectorContext) -> list[tuple[Loop, VectorContext]]:
-    """Return the loop of a repeat, or one for each value where inner bounds depend on it."""
-    symbol, count = repeat.index.symbol, repeat.index.count.evaluate(context.env)
-    inner = (s.index.count for s in statements(repeat.body) if isinstance(s, Repeat))
-    if any(symbol in bound.symbols() for bound in inner):
-        return [
-            (Loop(symbol.name, 1), replace(context, env={**context.env, symbol: value}))
-            for value in range(count)
-        ]
-    loop = Loop(symbol.name, count)
-    indices = {**context.indices, symbol: IndexValue(0, loop)}
-    return [(loop, replace(context, indices=indices))]
-
-
-def _bears_tiles(repeat: Repeat) -> bool:
-    return any(isinstance(s, TileDecl) for s in statements(repeat.body))
-
-
-def _vector_half(body: Sequence[Statement]) -> list[Statement]:
-    """Return what of a contraction stage runs on the vector core: all but bare drains.
-
-    Births of tiles stay, where anything does, to tell which loops bear them.
-    """
-    result: list[Statement] = []
-    for statement in body:
-        if isinstance(statement, TileDecl):
-            result.append(statement)
-        elif isinstance(statement, Store) and statement.value.op != "tile":
-            result.append(statement)
-        elif isinstance(statement, Repeat):
-            inner = _vector_half(statement.body)
-            if inner:
-                result.append(Repeat(statement.loc, statement.index, inner))
-    return result if any(isinstance(s, Store) for s in statements(result)) else []
