@@ -8,6 +8,7 @@ from compiler.analysis.contraction import check_sweeps, check_tiles
 from compiler.analysis.coverage import check_coverage, check_written
 from compiler.analysis.extents import check_extents, check_geometry, check_shapes
 from compiler.analysis.hazards import Conflict, check_hazards, conflict
+from compiler.analysis.initialised import check_initialised
 from compiler.analysis.instances import Env
 from compiler.analysis.sites import Site, sites
 from kohakuaccel.ir.nodes import Trace
@@ -46,7 +47,8 @@ def check_specialised(trace: Trace, env: Env) -> None:
     check_sweeps(found, env)
     check_bounds(found, env)
     check_extents(found, env)
-    check_coverage(trace, found, env)
+    check_coverage(found, env)
+    check_initialised(found, env)
 
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import groupby
 from typing import NoReturn
 
@@ -47,7 +46,7 @@ def check_written(trace: Trace, sites: list[Site]) -> None:
                 )
 
 
-def check_coverage(trace: Trace, sites: list[Site], env: Env) -> None:
+def check_coverage(sites: list[Site], env: Env) -> None:
     """Check that every element of every result is written exactly once.
 
     Temporaries may be overwritten, by a later stage; within one stage no two instances may write
@@ -56,7 +55,7 @@ def check_coverage(trace: Trace, sites: list[Site], env: Env) -> None:
     Raises
     ------
     KernelError
-        If there is a gap, an overlap or a read of something not written.
+        If there is a gap or an overlap.
     """
     writes = _writes(sites)
     for buffer, stores in writes.items():
@@ -65,7 +64,6 @@ def check_coverage(trace: Trace, sites: list[Site], env: Env) -> None:
         else:
             for _, group in groupby(stores, key=lambda site: id(site.grid)):
                 _check_disjoint(buffer, list(group), env)
-    _check_initialised(trace, sites, writes, env)
 
 
 def _writes(sites: list[Site]) -> dict[Buffer, list[Site]]:
@@ -88,41 +86,17 @@ def _check_once(buffer: Buffer, stores: list[Site], env: Env) -> None:
 
 def _check_disjoint(buffer: Buffer, stores: list[Site], env: Env) -> None:
     """Check one stage's stores into a temporary, for every pass of the loops around the stage."""
-    if len(stores) == 1 and is_full(_without_outer(stores[0]), _target(stores[0]), env):
+    if len(stores) == 1 and is_full(stores[0].without_outer(), _target(stores[0]), env):
         return
     outer = {repeat.index.symbol for store in stores for repeat in store.outer}
     for values in _passes(stores[0], env):
         inside = {**env, **values}
-        local = [_without_outer(store) for store in stores]
+        local = [store.without_outer() for store in stores]
         regions, cells = _cells(buffer, local, inside)
         if (cells.hits > 1).any():
             _refuse_overlap(buffer, regions, cells, inside)
         if not any(outer & index.symbols() for s in stores for index in _target(s).index):
             return
-
-
-def _check_initialised(
-    trace: Trace, sites: list[Site], writes: Mapping[Buffer, list[Site]], env: Env
-) -> None:
-    settled: set[Buffer] = set()
-    for site in sites:
-        for view in site.reads:
-            buffer = view.buffer
-            if buffer.role not in ("out", "temp") or buffer in settled:
-                continue
-            before = [w for w in writes[buffer] if w.order < site.order]
-            settled.add(buffer)
-            if any(not w.outer and is_full(w, _target(w), env) for w in before):
-                continue
-            _, cells = _cells(buffer, before, env)
-            if (cells.hits < 1).any():
-                raise KernelError(
-                    f"{cells.describe(cells.hits < 1)} of `{buffer.name}` may be read here, "
-                    "but nothing has written them",
-                    loc=view.loc,
-                    fix=f"write all of `{buffer.name}` in the stages before this one",
-                    notes=[(w.statement.loc, "it is written here") for w in before],
-                )
 
 
 def _cells(buffer: Buffer, stores: list[Site], env: Env) -> tuple[list[Region], Cells]:
@@ -142,11 +116,6 @@ def _passes(site: Site, env: Env) -> list[dict[Symbol, int]]:
             for value in range(count.evaluate({**env, **done}))
         ]
     return passes
-
-
-def _without_outer(site: Site) -> Site:
-    place = site.scopes.index(site.grid)
-    return Site(site.statement, site.scopes[place:], site.order)
 
 
 def _target(site: Site) -> View:

@@ -63,7 +63,7 @@ def enumerate_instances(site: Site, env: Env, exprs: tuple[Expr, ...]) -> Instan
         counts = np.asarray(index.count.evaluate(scope), dtype=np.int64)
         if index.symbol not in needed:
             if int(counts) < 1:
-                return Instances(0, {}, ())
+                return Instances(0, dict.fromkeys(needed, np.zeros(0, np.int64)), ())
             idle += [index] if int(counts) > 1 else []
             continue
         counts = np.maximum(np.broadcast_to(counts, (length,)), 0)

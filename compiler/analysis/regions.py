@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,11 +79,13 @@ def region(site: Site, view: View, env: Env) -> Region:
     starts = [instances.evaluate(axis.index * axis.block, env) for axis in axes(view, site)]
     sizes = [axis.block.evaluate(env) for axis in axes(view, site)]
     owner = np.arange(instances.length, dtype=np.int64)
-    if view.kind == "part":
+    if not view.index:
+        rectangles = np.tile([[0, rows, 0, width]], (instances.length, 1))
+    elif view.kind == "part":
         word = elements_per_word(view.buffer.dtype)
         stride = -(-width // word) * word
         rectangles, owner = _runs(starts[0], sizes[0], stride, owner)
-    elif view.kind == "column" and len(view.buffer.shape) == 1:
+    elif view.kind == "channel_tile" or (view.kind == "column" and len(view.buffer.shape) == 1):
         rectangles = _rectangles(np.zeros_like(starts[0]), 1, starts[0], sizes[0])
     elif view.kind in ("rows", "column"):
         rectangles = _rectangles(starts[0], sizes[0], np.zeros_like(starts[0]), width)
@@ -99,12 +102,16 @@ def stored(site: Site, env: Env) -> Region:
     return region(site, site.statement.view, env)
 
 
-def count_hits(regions: list[Region], rows: int, width: int) -> Cells:
-    """Return how often the rectangles hit each part of a buffer of ``rows`` by ``width``."""
-    boxes = np.concatenate([np.zeros((0, 4), np.int64)] + [r.rectangles for r in regions])
+def count_hits(regions: list[Region], rows: int, width: int, also: Sequence[Region] = ()) -> Cells:
+    """Return how often the rectangles hit each part of a buffer of ``rows`` by ``width``.
+
+    ``also`` adds breaks and no hits, so that two counts can be compared cell by cell.
+    """
+    boxes = _boxes(regions)
+    every = np.concatenate([boxes, _boxes(also)])
     weights = np.concatenate([np.zeros(0, np.int64)] + [_weights(r) for r in regions])
-    row_breaks = np.unique(np.concatenate([boxes[:, 0], boxes[:, 1], [0, rows]]))
-    column_breaks = np.unique(np.concatenate([boxes[:, 2], boxes[:, 3], [0, width]]))
+    row_breaks = np.unique(np.concatenate([every[:, 0], every[:, 1], [0, rows]]))
+    column_breaks = np.unique(np.concatenate([every[:, 2], every[:, 3], [0, width]]))
     difference = np.zeros((len(row_breaks), len(column_breaks)), np.int64)
     r0, r1 = (np.searchsorted(row_breaks, boxes[:, n]) for n in (0, 1))
     c0, c1 = (np.searchsorted(column_breaks, boxes[:, n]) for n in (2, 3))
@@ -123,6 +130,10 @@ def owners(regions: list[Region], row: int, column: int) -> list[tuple[Region, i
         in_columns = (box[:, 2] <= column) & (column < box[:, 3])
         found += [(item, int(place)) for place in item.owner[in_rows & in_columns]]
     return found
+
+
+def _boxes(regions: Sequence[Region]) -> Integers:
+    return np.concatenate([np.zeros((0, 4), np.int64)] + [r.rectangles for r in regions])
 
 
 def _weights(item: Region) -> Integers:

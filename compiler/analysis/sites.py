@@ -45,6 +45,11 @@ class Site:
         after = self.scopes[self.scopes.index(self.grid) + 1 :]
         return tuple(scope for scope in after if isinstance(scope, Repeat))
 
+    def without_outer(self) -> Site:
+        """Return the statement within its grid alone: one pass of the loops around."""
+        place = self.scopes.index(self.grid)
+        return Site(self.statement, self.scopes[place:], self.order)
+
     @property
     def reads(self) -> list[View]:
         """The views that the statement reads."""

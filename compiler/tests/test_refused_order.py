@@ -41,7 +41,10 @@ def test_temporary_written_in_part() -> None:
             y[r] <<= h[r]  # HERE
 
     with refused(
-        "row 4 of `h` may be read here, but nothing has written", "h[r]", "all of `h`", notes=1
+        "row 4 of `h` would be read here, but nothing has been written there",
+        "h[r]",
+        "all that is read",
+        notes=1,
     ):
         prove(bad, (5, 20))
 
@@ -127,3 +130,77 @@ def test_loop_of_stages() -> None:
             y[r] <<= h[r]
 
     prove(good, (5, 20))
+
+
+def test_what_is_read_is_enough() -> None:
+    @kernel
+    def good(x=L.In(M, N), y=L.Out(M, N)):
+        h = L.temp(M, N)
+        with stage(x.rows(2) - 1) as r:
+            h[r] <<= x[r]
+        with stage(x.rows(2)) as r:
+            y[r] <<= x[r]
+        z = L.temp(M, N)
+        with stage(x.rows(2) - 1) as r:
+            z[r] <<= h[r]
+
+    prove(good, (5, 20))
+
+
+def test_passes_of_a_loop_write_what_later_ones_read() -> None:
+    @kernel
+    def good(x=L.In(M, N), y=L.Out(M, N)):
+        h, last = L.temp(M, N), L.temp(M, N)
+        with stage(x.rows(1) * 0 + 1) as r:
+            h[r] <<= x[r]
+        for t in sweep(x.rows(1) - 1):
+            with stage(x.rows(1) * 0 + 1) as r:
+                last[r] <<= h[r + t]
+            with stage(x.rows(1) * 0 + 1) as r:
+                h[r + t + 1] <<= last[r] + x[r + t + 1]
+        with stage(x.rows(1)) as r:
+            y[r] <<= h[r]
+
+    prove(good, (5, 20))
+
+
+def test_a_pass_reads_ahead() -> None:
+    @kernel
+    def bad(x=L.In(M, N), y=L.Out(M, N)):
+        h = L.temp(M, N)
+        for t in sweep(x.rows(1)):
+            with stage(x.rows(1) * 0 + 1) as r:
+                h[r + t] <<= x[r + t]
+            with stage(x.rows(1) * 0 + 1) as r:
+                y[r + t] <<= h[r + 2 * t]  # HERE
+
+    # row 2t is past the end in later passes, so the buffer is read by half its rows
+    with refused("`r + 2 * t` reaches 6 (t = 3, r = 0)", "h[r + 2 * t]", "0 to 4"):
+        prove(bad, (5, 20))
+
+    @kernel
+    def ahead(x=L.In(M, N), y=L.Out(M, N)):
+        h = L.temp(M, N)
+        for t in sweep(x.rows(1)):
+            with stage(x.rows(1) * 0 + 1) as r:
+                h[r + t] <<= x[r + t]
+            with stage(x.rows(1) * 0 + 1) as r:
+                y[r + t] <<= h[r + 4 - t]  # HERE
+
+    with refused("row 4 of `h` would be read here at t = 0", "h[r + 4 - t]", "all that is read"):
+        prove(ahead, (5, 20))
+
+
+def test_a_loop_that_does_not_run_writes_nothing() -> None:
+    @kernel
+    def maybe(x=L.In(M, N), y=L.Out(M, N), *, times=1):
+        h = L.temp(M, N)
+        for _t in sweep(times):
+            with stage(x.rows(2)) as r:
+                h[r] <<= x[r]
+        with stage(x.rows(2)) as r:
+            y[r] <<= h[r]  # HERE
+
+    prove(maybe, (5, 20))
+    with refused("rows 0 to 4 of `h` would be read here", "h[r]", "all that is read"):
+        prove(maybe, (5, 20), times=0)
