@@ -65,6 +65,8 @@ def check_sweeps(sites: list[Site], env: Env) -> None:
         pairs = _by_operands(group)
         if any(_lhs(pair[0]).buffer.shape[1].evaluate(env) == 0 for pair in pairs):
             continue  # a sum over nothing, however often
+        if not enumerate_instances(_around_tile(group[0]), env, ()).length:
+            continue  # its loops never run
         covers = sum(_covers(pair, env) for pair in pairs)
         if covers > tile.sweeps:
             _refuse_more(tile, group, covers)

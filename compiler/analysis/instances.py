@@ -34,6 +34,8 @@ class Instances:
 
     def evaluate(self, expr: Expr, env: Env) -> Integers:
         """Return an expression at every instance."""
+        if not self.length:
+            return np.zeros(0, np.int64)
         scope: Any = {**env, **self.values}
         return np.broadcast_to(np.asarray(expr.evaluate(scope), dtype=np.int64), (self.length,))
 
