@@ -46,8 +46,8 @@ def check_specialised(trace: Trace, env: Env) -> None:
     check_geometry(found, env)
     check_sweeps(found, env)
     check_bounds(found, env)
-    check_extents(found, env)
     check_coverage(found, env)
+    check_extents(found, env)
     check_initialised(found, env)
 
 
