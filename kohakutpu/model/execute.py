@@ -12,6 +12,7 @@ from kohakutpu.config import WORD_BYTES, Machine
 from kohakutpu.costs import Work
 from kohakutpu.isa import Destination, Instruction, Source
 from kohakutpu.model import arithmetic
+from kohakutpu.model.deferred import CANONICAL, COLUMN, COMBINE, NARROW, REDUCE, Deferred
 from kohakutpu.model.faults import Violation
 from kohakutpu.model.held import HeldStorage
 from kohakutpu.model.operation import Operation, address_of
@@ -77,22 +78,14 @@ class Execute(Operation):
             if len(self.plans) >= PLANS:
                 self.plans.clear()
             plan = self.plans[args] = self._plan(unit, args)
-        tables = unit.tables
-        values = self._values(unit, plan) if tables is None else self._held(unit, tables, plan)
-        dst, red = plan.dst, plan.red
-        if red is not None:
-            dense = values.values if type(values) is Tabulated else values
-            row = arithmetic.reduced(self.reduce, dense)
-            unit.registers.put(red.access, row.reshape(1, self.rows))
-        if dst is not None:
-            if dst.kind == "reg":
-                unit.registers.put(dst.access, values)
-            else:
-                unit.l1.put(dst.access, _shown(tables, values, dst.kind))
+        if unit.tables is None:
+            self._plainly(unit, plan)
+        else:
+            self._later(unit, unit.tables, plan)
         return plan.work
 
-    def _values(self, unit: Unit, plan: Plan) -> NDArray[np.float32]:
-        """Return ``[rows, cols]`` results: the plain way."""
+    def _plainly(self, unit: Unit, plan: Plan) -> None:
+        """Compute and write the results: the plain way."""
         operands: list[Any] = []
         for source in plan.sources:
             if isinstance(source, Place):
@@ -102,46 +95,62 @@ class Execute(Operation):
                 operands.append(found.reshape(self.rows, 1) if source.kind == "row" else found)
             else:
                 operands.append(source)
-        return self._shaped(arithmetic.combine(self.f, self.unary, operands))
+        values = arithmetic.combine(self.f, self.unary, operands)
+        # Repeated rows and scalars alone make fewer values.
+        values = np.broadcast_to(values, plan.shape)
+        if plan.red is not None:
+            row = arithmetic.reduced(self.reduce, values)
+            unit.registers.put(plan.red.access, row.reshape(1, self.rows))
+        if plan.dst is not None:
+            if plan.dst.kind == "reg":
+                unit.registers.put(plan.dst.access, values)
+            elif plan.dst.kind == "l1f":
+                unit.l1.put(plan.dst.access, fp32.canonical(values))
+            else:
+                unit.l1.put(plan.dst.access, fp16.from_fp32(values))
 
-    def _held(
-        self, unit: Unit, tables: Tables, plan: Plan
-    ) -> NDArray[np.float32] | Tabulated:  # fmt: skip
-        """Return the same from windows as they are held, and as a table if that pays."""
+    def _later(self, unit: Unit, tables: Tables, plan: Plan) -> None:
+        """Note the same results, as functions of FP16 codes or to be computed later."""
         operands: list[Any] = []
         codes: NDArray[np.uint16] | None = None
-        one = True  # all that varies is a function of the same codes
+        alike = True  # all that varies is a function of the same codes
         for source in plan.sources:
             if not isinstance(source, Place):
                 operands.append(source)
                 continue
-            if source.kind == "row":
-                operands.append(unit.registers.get(source.access).reshape(self.rows, 1))
-                one = False
-                continue
             storage = unit.l1 if source.in_l1 else unit.registers
             assert isinstance(storage, HeldStorage)
             value = storage.source(source.access)
+            if source.kind == "row":
+                value = Deferred(COLUMN, None, (value,), (self.rows, 1))
             operands.append(value)
             if type(value) is not Tabulated:
-                one = False
+                alike = False
             elif codes is None:
                 codes = value.codes
             elif codes is not value.codes:
-                one = False
-        if codes is not None and one:
-            table = tables.apply(self.f, self.unary, operands, codes)
-            if table is not None:
-                result = Tabulated(table, codes)
-                return result if codes.shape == plan.shape else self._shaped(result.values)
-        dense = [o.values if type(o) is Tabulated else o for o in operands]
-        return self._shaped(arithmetic.combine(self.f, self.unary, dense, clean=plan.clean))
-
-    def _shaped(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return what was computed of repeated rows and scalars for each element."""
-        if values.shape == (self.rows, self.cols):
-            return values
-        return np.broadcast_to(values, (self.rows, self.cols))
+                alike = False
+        result: Deferred | Tabulated | None = None
+        if codes is not None and alike and codes.shape == plan.shape:
+            result = tables.apply(self.f, self.unary, operands)
+        if result is None:
+            parameter = self.f, self.unary, plan.clean
+            result = Deferred(COMBINE, parameter, tuple(operands), plan.shape)
+        if plan.red is not None:
+            row = Deferred(REDUCE, self.reduce, (result,), (1, self.rows))
+            unit.registers.put(plan.red.access, row)
+        if plan.dst is not None:
+            if plan.dst.kind == "reg":
+                unit.registers.put(plan.dst.access, result)
+            elif plan.dst.kind == "l1f":
+                if type(result) is Deferred:  # a table is in canonical form
+                    result = Deferred(CANONICAL, None, (result,), plan.shape)
+                unit.l1.put(plan.dst.access, result)
+            elif type(result) is Tabulated:
+                rounded = Tabulated(tables.rounded(result.table), result.codes)
+                unit.l1.put(plan.dst.access, rounded)
+            else:
+                unit.l1.put(plan.dst.access, Deferred(NARROW, None, (result,), plan.shape))
 
     def _plan(self, unit: Unit, args: tuple[int, ...]) -> Plan:
         sources: list[Place | np.float32 | None] = []
@@ -212,15 +221,3 @@ class Execute(Operation):
                 rows=self.rows,
                 cols=self.cols,
             )
-
-
-def _shown(
-    tables: Tables | None, values: NDArray[np.float32] | Tabulated, kind: str
-) -> NDArray[Any] | Tabulated:  # fmt: skip
-    """Return results as L1 shows them: rounded to FP16, or with NaNs in canonical form."""
-    if type(values) is Tabulated:
-        assert tables is not None
-        if kind == "l1f":
-            return values
-        return Tabulated(tables.rounded(values.table), values.codes)
-    return fp16.from_fp32(values) if kind == "l1h" else fp32.canonical(values)

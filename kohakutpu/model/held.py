@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kohakutpu.model.deferred import WIDEN, Deferred
 from kohakutpu.model.storage import Storage
 from kohakutpu.model.tables import Tables, Tabulated
 from kohakutpu.model.window import Window, disjoint, end, span
@@ -20,14 +21,16 @@ from kohakutpu.model.window import Window, disjoint, end, span
 HELD = 24  # windows; more than a kernel's temporaries and buffers
 
 
+Value = NDArray[Any] | Tabulated | Deferred
+
+
 class Held:
     """A value, whether the plain bytes lack it, and whether no other window overlaps it."""
 
-    __slots__ = ("ahead", "alone", "first", "last", "value")
+    __slots__ = ("ahead", "alone", "first", "last", "value", "wide")
 
-    def __init__(
-        self, first: int, last: int, value: NDArray[Any] | Tabulated, *, ahead: bool, alone: bool
-    ) -> None:
+    def __init__(self, first: int, last: int, value: Value, *, ahead: bool, alone: bool) -> None:
+        self.wide: Deferred | None = None
         self.first = first
         self.last = last
         self.value = value
@@ -38,7 +41,8 @@ class Held:
 class HeldStorage(Storage):
     """`Storage` that behaves the same, faster.
 
-    FP16 windows are held as `Tabulated`, FP32 windows as arrays or `Tabulated`.
+    FP16 windows are held as `Tabulated` or as deferred codes, FP32 windows as arrays, `Tabulated`
+    or deferred.
     """
 
     def __init__(
@@ -61,11 +65,24 @@ class HeldStorage(Storage):
         self._settle(window)
         return super().get(window, rows, cols).copy()  # somebody may hold it
 
-    def source(self, window: Window) -> NDArray[np.float32] | Tabulated:
+    def peek(self, window: Window) -> Value | None:
+        """Return what is held under just this window, if something is."""
+        held = self._held.get(window)
+        return None if held is None else held.value
+
+    def source(self, window: Window) -> Value:
         """Return a window as an operand: FP32 values, held for the next reader."""
         held = self._held.get(window)
         if held is not None:
-            return held.value
+            value = held.value
+            if window.size == 4 or type(value) is not Deferred:
+                return value
+            if value.value is not None:
+                held.value = Tabulated(self._tables.identity, value.value)
+                return held.value
+            if held.wide is None:
+                held.wide = Deferred(WIDEN, None, (value,), value.shape)
+            return held.wide
         touched = self._settle(window)
         found = super().get(window).copy()
         value = Tabulated(self._tables.identity, found) if window.size == 2 else found
@@ -80,20 +97,19 @@ class HeldStorage(Storage):
         if held is None or not held.alone:
             self._drop(window)
             if self._overlapping(window):
-                super().put(window, values)
+                super().put(window, _plain(values, window.size))
                 return
             self._note(window)
-        if window.size == 2 and type(values) is not Tabulated:
+        if window.size == 2 and type(values) is np.ndarray:
             values = Tabulated(self._tables.identity, values)
         if held is None or not held.alone:
             self._hold(window, values, ahead=True, alone=True)
         else:
             held.value = values
+            held.wide = None
             held.ahead = True
 
-    def _hold(
-        self, window: Window, value: NDArray[Any] | Tabulated, *, ahead: bool, alone: bool
-    ) -> None:  # fmt: skip
+    def _hold(self, window: Window, value: Value, *, ahead: bool, alone: bool) -> None:
         if len(self._held) >= HELD:
             for old, held in self._held.items():
                 if held.ahead:
@@ -134,7 +150,9 @@ class HeldStorage(Storage):
             del self._held[other]
 
 
-def _plain(value: NDArray[Any] | Tabulated, size: int) -> NDArray[Any]:
-    if isinstance(value, Tabulated):
+def _plain(value: Value, size: int) -> NDArray[Any]:
+    if type(value) is Deferred:
+        return value.force()
+    if type(value) is Tabulated:
         return value.halves() if size == 2 else value.values
     return value

@@ -10,6 +10,7 @@ import numpy as np
 from kohakutpu.config import WORD_BYTES, Machine
 from kohakutpu.model.adversary import Adversary
 from kohakutpu.model.memory import Memory
+from kohakutpu.model.pending import PendingMemory
 from kohakutpu.model.program import Program, steps
 from kohakutpu.model.report import Report, Span, collect
 from kohakutpu.model.timing import Timing
@@ -51,7 +52,8 @@ class GoldenMachine:
     ) -> None:
         self.machine = machine
         self.seed = seed
-        self.memory = Memory(machine.dram_words if memory_words is None else memory_words, poison)
+        words = machine.dram_words if memory_words is None else memory_words
+        self.memory: Memory = (PendingMemory if fast else Memory)(words, poison)
         self._shortcuts = Shortcuts() if fast else None
         self._network: dict[int, Unit] = {
             node.id: Unit(node, machine, self.memory, poison=poison, shortcuts=self._shortcuts)
@@ -109,13 +111,16 @@ class GoldenMachine:
         limit = sys.maxsize if max_instructions is None else max_instructions
         spans: list[Span] = []
         with np.errstate(all="ignore"):
-            if self.seed is not None:
-                Adversary(units, self._network, seed=self.seed, limit=limit).run()
-                cycles = 0
-            else:
-                schedule = Timing(units, self._network, timeline=timeline, limit=limit)
-                cycles = schedule.run()
-                spans = schedule.timeline
+            try:
+                if self.seed is not None:
+                    Adversary(units, self._network, seed=self.seed, limit=limit).run()
+                    cycles = 0
+                else:
+                    schedule = Timing(units, self._network, timeline=timeline, limit=limit)
+                    cycles = schedule.run()
+                    spans = schedule.timeline
+            finally:  # after a fault, memory shows all that was written before it
+                self.memory.flush()
         return collect(units, cycles, spans, timing and self.seed is None)
 
     def _load(self, program: Program) -> Unit:

@@ -182,22 +182,29 @@ class Memory:
         """
         rows, nbytes = data.shape[0], data.shape[1] * data.itemsize
         view = self._rows(quarter, rows, stride, nbytes).view(data.dtype)
-        start = quarter * QUARTER_BYTES
-        last = start + (rows - 1) * stride * WORD_BYTES + nbytes
-        if self.written is not None:
-            before = self.written[quarter : last // QUARTER_BYTES].copy()
-            self.changed(start, last)
-            self.written[quarter : last // QUARTER_BYTES] = before
-            for row in range(rows):
-                first = quarter + row * stride * QUARTERS_PER_WORD
-                self.written[first : first + nbytes // QUARTER_BYTES] = True
-        else:
-            self.changed(start, last)
+        self.note(quarter, rows, stride, nbytes)
         if stride * WORD_BYTES < nbytes and rows > 1:  # rows overlap: the last one written stays
             for row in range(rows):
                 view[row] = data[row]
         else:
             view[:] = data
+
+    def note(self, quarter: int, rows: int, stride: int, nbytes: int) -> None:
+        """Note that rows of whole quarters are written; their data comes after this."""
+        start = quarter * QUARTER_BYTES
+        last = start + (rows - 1) * stride * WORD_BYTES + nbytes
+        if self.written is None:
+            self.changed(start, last)
+            return
+        before = self.written[quarter : last // QUARTER_BYTES].copy()
+        self.changed(start, last)
+        self.written[quarter : last // QUARTER_BYTES] = before
+        for row in range(rows):
+            first = quarter + row * stride * QUARTERS_PER_WORD
+            self.written[first : first + nbytes // QUARTER_BYTES] = True
+
+    def flush(self) -> None:
+        """Do stores that wait; here none does."""
 
     def _rows(self, quarter: int, rows: int, stride: int, nbytes: int) -> NDArray[np.uint8]:
         start = quarter * QUARTER_BYTES

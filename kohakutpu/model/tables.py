@@ -57,6 +57,12 @@ class Table:
             self._fp16 = fp16.from_fp32(self.fp32)
         return self._fp16
 
+    def look_up(self, codes: NDArray[np.uint16]) -> NDArray[np.float32]:
+        """Return the values of an array of codes."""
+        if self.number == IDENTITY:
+            return fp16.to_fp32(codes)
+        return self.fp32.take(codes, mode="clip")
+
 
 @final
 class Tabulated:
@@ -81,10 +87,7 @@ class Tabulated:
     def values(self) -> NDArray[np.float32]:
         """The values, ``[rows, cols]``."""
         if self._values is None:
-            if self.table.number == IDENTITY:
-                self._values = fp16.to_fp32(self.codes)
-            else:
-                self._values = self.table.fp32.take(self.codes, mode="clip")
+            self._values = self.table.look_up(self.codes)
         return self._values
 
     def halves(self) -> NDArray[np.uint16]:
@@ -105,9 +108,7 @@ class Tables:
         self._tables: OrderedDict[Key, Table] = OrderedDict()
         self._seen: OrderedDict[Key, int] = OrderedDict()
 
-    def apply(
-        self, f: str, unary: str, operands: Sequence[Any], codes: NDArray[np.uint16]
-    ) -> Table | None:  # fmt: skip
+    def apply(self, f: str, unary: str, operands: Sequence[Any]) -> Tabulated | None:
         """Return ``unary(f(a, b, c))`` as a table, None if that does not pay yet.
 
         Parameters
@@ -115,10 +116,9 @@ class Tables:
         f, unary : str
             As in EXEC.
         operands : sequence
-            Three: None, an FP32 scalar, or a `Tabulated` value of `codes`.
-        codes : ndarray of uint16
-            What all of them are functions of.
+            Three: None, an FP32 scalar, or `Tabulated` values of the same codes.
         """
+        codes = next(operand.codes for operand in operands if type(operand) is Tabulated)
         keys: list[int | None] = []
         for operand in operands:
             if operand is None:
@@ -128,12 +128,12 @@ class Tables:
             else:
                 keys.append(~int(operand.view(np.uint32)))
         if keys[1] is None and keys[2] is None and f == "mac" and unary == "none":
-            return operands[0].table  # what a table holds is in canonical form
+            return operands[0]  # what a table holds is in canonical form
         key: Key = (f, unary, *keys)
         table = self._tables.get(key)
         if table is not None:
             self._tables.move_to_end(key)
-            return table
+            return Tabulated(table, codes)
         seen = self._seen.pop(key, 0) + codes.size
         if seen < PATIENCE:
             self._seen[key] = seen
@@ -145,7 +145,7 @@ class Tables:
         self._tables[key] = table
         if len(self._tables) > KEPT:
             self._tables.popitem(last=False)
-        return table
+        return Tabulated(table, codes)
 
     def rounded(self, table: Table) -> Table:
         """Return `table` rounded to FP16 and read back."""

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from kohakutpu import costs
 from kohakutpu.config import KBLOCK, LANES, QUARTER_BYTES, QUARTERS_PER_WORD, WORD_BYTES, Machine
 from kohakutpu.isa import Instruction
+from kohakutpu.model.deferred import Deferred
 from kohakutpu.model.entries import Region
 from kohakutpu.model.faults import Violation
 from kohakutpu.model.operation import receivers
+from kohakutpu.model.pending import PendingMemory
 from kohakutpu.model.window import Window
 from kohakutpu.numerics import mx
 
@@ -70,7 +72,9 @@ class Target:
                 blocks = -(-cols // KBLOCK)
                 self._entries(receiver).check(mem, self.stride, -(-rows // LANES), blocks)
 
-    def send_rows(self, unit: Unit, mem: int, data: NDArray[Any], rows: int, cols: int) -> int:
+    def send_rows(
+        self, unit: Unit, mem: int, data: NDArray[Any] | Deferred, rows: int, cols: int
+    ) -> int:
         """Send rows in row order and return how many words left the unit.
 
         Parameters
@@ -79,7 +83,7 @@ class Target:
             The sender.
         mem : int
             Memory quarter, L1 word or entry, resolved and checked.
-        data : ndarray
+        data : ndarray or Deferred
             The whole window, ``[all rows, all columns]``: FP16 codes or FP32.
         rows, cols : int
             The extents.
@@ -89,10 +93,16 @@ class Target:
                 return 0
             per_quarter = QUARTER_BYTES // self.size
             kept = -(-cols // per_quarter) * per_quarter
-            unit.memory.store(mem, self.stride, data[:rows, :kept])
+            if type(data) is Deferred:
+                assert isinstance(unit.memory, PendingMemory)
+                unit.memory.store_later(mem, self.stride, data, rows, kept, self.size)
+            else:
+                unit.memory.store(mem, self.stride, data[:rows, :kept])
             sent = rows * costs.span(mem, kept, self.size)
             unit.written_words += sent
         else:
+            if type(data) is Deferred:
+                data = data.force()
             sending = masked(data, rows, cols)
             sent = len(data) * costs.words(data.shape[1], self.size)
             if self.buffer == "vector":

@@ -11,6 +11,8 @@ from kohakutpu import costs
 from kohakutpu.config import LANES, QUARTER_BYTES, Machine
 from kohakutpu.costs import Work
 from kohakutpu.isa import Instruction
+from kohakutpu.model.deferred import Deferred
+from kohakutpu.model.held import HeldStorage
 from kohakutpu.model.operation import Operation, address_of, extent_of, receivers
 from kohakutpu.model.storage import DTYPES, Storage
 from kohakutpu.model.transfer import SUBTILE, Target
@@ -121,13 +123,17 @@ class VDrain(Operation):
         target = self.target
         window = self.windows.at(l1, unit.l1)
         target.check_rows(unit, mem, self.rows, self.cols)
-        data: NDArray[Any]
+        data: NDArray[Any] | Deferred
         if self.tile_order:
-            held = unit.l1.get(window, -(-rows // LANES), -(-cols // LANES) * SUBTILE)
-            parts = held.reshape(window.rows, -1, LANES, LANES).transpose(0, 2, 1, 3)
+            tile = unit.l1.get(window, -(-rows // LANES), -(-cols // LANES) * SUBTILE)
+            parts = tile.reshape(window.rows, -1, LANES, LANES).transpose(0, 2, 1, 3)
             data = parts.reshape(self.rows, self.cols)
         else:
-            data = unit.l1.get(window, rows, cols)
+            held = unit.l1.peek(window) if isinstance(unit.l1, HeldStorage) else None
+            if target.to_memory and type(held) is Deferred and held.value is None:
+                data = held  # worked out with others, on its way
+            else:
+                data = unit.l1.get(window, rows, cols)
         sent = target.send_rows(unit, mem, data, rows, cols)
         window_words = self.rows * costs.words(self.cols, target.size)
         return costs.vdrain(window_words, sent, target.to_memory)
