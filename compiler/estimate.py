@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from compiler.passes.registers import window_size
@@ -55,62 +56,73 @@ def _add(body: Sequence[Item], times: int, machine: Machine, loads: Mapping[str,
             if item.count:
                 _add(item.body, times * item.count, machine, loads)
         elif isinstance(item, Emit) and item.record.engine is not None:
-            one, load = _cost(item, machine), loads[item.record.name]
+            cycles, moved, where = _cost(item, machine)
+            load = loads[item.record.name]
             load.instructions += times
-            load.cycles += times * one.cycles
-            load.read += times * one.read
-            load.written += times * one.written
-            load.sent += times * one.sent
+            load.cycles += round(times * cycles)
+            if where:
+                setattr(load, where, getattr(load, where) + round(times * moved))
 
 
-def _cost(emit: Emit, machine: Machine) -> Load:
+def _cost(emit: Emit, machine: Machine) -> tuple[float, float, str]:
+    """Return an instruction's average cycles, the words it moves and what to count these as."""
     operands = emit.operands
-    if emit.record is isa.FILL:
-        rows, k = _mean(emit, "rows"), _mean(emit, "k")
-        work = costs.fill(operands["g"], operands["nk"], rows, k, operands["mode"], False)
-        return Load(1, work.cycles, read=work.port)
     if emit.record is isa.GEMM:
         work = costs.gemm(machine, operands["gm"], operands["gn"], operands["nk"])
-        return Load(1, work.cycles)
+        return work.cycles, 0, ""
     if emit.record is isa.EXEC:
         windows = (operands.get(name) for name in ("a", "b", "c", "dst"))
         kinds = [window.kind for window in windows if isinstance(window, Window)]
         sizes = tuple(SIZES[kind] for kind in kinds if kind in SIZES)
-        work = costs.execute(machine, operands["rows"], operands["cols"], sizes)
-        return Load(1, work.cycles)
+        return costs.execute(machine, operands["rows"], operands["cols"], sizes).cycles, 0, ""
+    if emit.record is isa.FILL:
+        words = _mean(emit, "rows") * _mean(emit, "k", lambda k: costs.words(k, SIZES["fp16"]))
+        return costs.START + max(words, operands["g"] * operands["nk"]), words, "read"
     size = SIZES[operands["format"]]
+
+    def row(elements: int) -> int:
+        return costs.words(elements, size)
+
     if emit.record is isa.DRAIN:
-        rows, cols = LANES * operands["gm"], LANES * operands["gn"]
-        extents = _mean(emit, "rows"), _mean(emit, "cols")
+        rows, cols, extents = LANES * operands["gm"], LANES * operands["gn"], ("rows", "cols")
     else:
-        rows, cols = operands["rows"], operands["cols"]
-        extents = _mean(emit, "row_extent"), _mean(emit, "col_extent")
-    window = rows * costs.words(cols, size)
-    moved = extents[0] * costs.words(extents[1], size)
-    if emit.record is isa.VFILL:
-        return Load(1, costs.vfill(window, moved).cycles, read=moved)
-    memory = operands.get("to", "memory") == "memory"
-    moved = moved if memory else window
+        rows, cols, extents = operands["rows"], operands["cols"], ("row_extent", "col_extent")
+    window = rows * row(cols)
+    if operands.get("to", "memory") == "memory":
+        words, where = _mean(emit, extents[0]) * _mean(emit, extents[1], row), "written"
+    else:
+        words, where = float(window), "sent"
     if emit.record is isa.DRAIN:
-        work = costs.drain(operands["gm"], operands["gn"], size, moved, memory)
+        inside = costs.drain(operands["gm"], operands["gn"], size, 0, True).cycles - costs.START
     else:
-        work = costs.vdrain(window, moved, memory)
-    return Load(1, work.cycles, written=moved if memory else 0, sent=0 if memory else moved)
+        inside = window
+    return costs.START + max(inside, words), words, "read" if emit.record is isa.VFILL else where
 
 
-def _mean(emit: Emit, name: str) -> int:
-    """Return an extent, clamped to its window, averaged over the loops it moves with."""
+def _mean(emit: Emit, name: str, measure: Callable[[int], int] = int) -> float:
+    """Return what ``measure`` makes of an extent, averaged over the loops it moves with."""
     value: Any = emit.operands[name]
     window = window_size(emit, name)
     if not isinstance(value, Left):
-        return window
+        return measure(window)
     terms = [(loop, stride) for loop, stride in value.position.terms if loop.count > 1 and stride]
-    total = 1
-    for loop, _ in terms:
-        total *= loop.count
+    total = prod(loop.count for loop, _ in terms)
     if total > ENUMERATED:
-        return window
+        return measure(window)
     left = value.limit - value.position.constant
     steps = [[stride * n for n in range(loop.count)] for loop, stride in terms]
-    found = sum(max(0, min(window, left - sum(offsets))) for offsets in product(*steps))
-    return -(-found // total)
+    extents = (max(0, min(window, left - sum(offsets))) for offsets in product(*steps))
+    return sum(map(measure, extents)) / total
+
+
+def port_of(node: int, machine: Machine) -> int:
+    """Return the memory port that a unit uses: the nearest, then the lowest."""
+    x, y = node % machine.width, node // machine.width
+    ports = machine.of_kind("M")
+    return min(ports, key=lambda port: (abs(port.x - x) + abs(port.y - y), port.id)).id
+
+
+def sharing(nodes: Sequence[int], machine: Machine) -> int:
+    """Return how many of these units use the busiest memory port."""
+    ports = [port_of(node, machine) for node in nodes]
+    return max(map(ports.count, ports), default=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.estimate import Load, estimate
+from compiler.estimate import Load, estimate, port_of
 from compiler.passes.place import Placed, Round, Share
 from compiler.passes.specialise import Specialised
 from compiler.vector import Placement
@@ -15,8 +15,6 @@ from kohakuaccel.ir.nodes import Grid
 from kohakuaccel.source import Location
 from kohakutpu import costs
 from kohakutpu.config import WORD_BYTES, Machine
-
-PORT = "memory port"
 
 
 @dataclass(frozen=True)
@@ -203,18 +201,22 @@ def _limit(units: Sequence[UnitPlan], machine: Machine) -> tuple[int, str]:
     to do or after it is done.
     """
     busy: list[tuple[int, str]] = []
+    ports: dict[int, int] = {}
+    readers: dict[int, int] = {}
+    for unit in units:
+        port = port_of(unit.share.node, machine)
+        words = sum(load.read + load.written for load in unit.loads.values())
+        ports[port] = ports.get(port, 0) + words
+        readers[port] = readers.get(port, 0) + any(load.read for load in unit.loads.values())
     edges = 0
-    ports = len(machine.of_kind("M"))
-    readers = sum(any(load.read for load in unit.loads.values()) for unit in units)
     for unit in units:
         once = 0
         for engine, load in unit.loads.items():
             busy.append((load.cycles, f"{engine} of {unit.share.kind}{unit.share.node}"))
-            sharing = max(1, readers // ports) if load.read else 1
+            sharing = readers[port_of(unit.share.node, machine)] if load.read else 1
             once += sharing * load.cycles // max(1, load.instructions)
         edges = max(edges, once)
-    words = sum(load.read + load.written for unit in units for load in unit.loads.values())
-    busy.append((-(-words // ports), PORT))
+    busy += [(words, f"memory port {port}") for port, words in ports.items()]
     cycles, limiter = max(busy, key=lambda entry: entry[0])
     return cycles + edges + costs.READ + costs.WRITE, limiter
 

@@ -13,6 +13,7 @@ from itertools import product
 from math import prod
 
 from compiler.cluster.residency import COUNT_MAX, MODES, blocks_of
+from compiler.estimate import sharing
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
 from compiler.passes.stage import Stage, buffers, split_axis, statements
 from compiler.vector import Allocator, Operand, VectorContext, choose_block
@@ -191,7 +192,7 @@ def _cost(
 ) -> float | None:
     """Return the estimated cycles of a stage, ``None`` if the tiles do not fit."""
     instances, used = _instances(stage, batch, env, len(machine.pairs))
-    port = used / min(used, len(machine.of_kind("M")))  # units that share one
+    port = sharing([cluster.id for cluster, _ in machine.pairs[:used]], machine)
     sizes = [(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in tiles]
     sub_tiles = sum(gm * gn for gm, gn in sizes)
     words = sum(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.cluster import Axis, ClusterContext, lower_cluster
+from compiler.estimate import sharing
 from compiler.passes.epilogue import lower_vector_half, vector_half
 from compiler.passes.scope import Scope
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
@@ -178,7 +179,7 @@ class _Work:
         self.machine = machine
         self.batch = batch
         self.vector_body = vector_half(stage.grid.body)
-        self.sharing = max(1.0, units / len(machine.of_kind("M")))
+        self.sharing = sharing([cluster.id for cluster, _ in machine.pairs[:units]], machine)
 
     def pair(
         self,

@@ -2,7 +2,7 @@
 
 A register moves on by ``ADDA`` at the end of a loop's body. After an inner loop it owes the way
 back; that debt is paid in one ``ADDA`` together with the step of the loop around it, or with the
-step of its ring, and only where the register is used again.
+step of its ring. Until then the immediates of its users make up for it as far as they can.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.passes.registers import REGISTERS, Assignment, Cell, Item, walk
+from compiler.passes.registers import EXTENT_MAX, REGISTERS, Assignment, Cell, Item, walk
 from compiler.program import Advance, Affine, Emit, Left, Loop, Nonzero, Ring, UnitTree, Window
 from kohakuaccel.errors import CapacityError
 from kohakuaccel.source import Location
 from kohakutpu import isa
 from kohakutpu.config import ADDRESS_BITS, LOOP_DEPTH
-from kohakutpu.isa.operands import FLAG, SOURCE
+from kohakutpu.isa.operands import FLAG, LOCAL_BITS, MEMORY, SOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class Program:
             if cell.each_use:
                 cell.register, last = last, last - 1
                 self._set(cell, depth=1)
-            else:
+            elif not self._bearable(emit, cell):
                 self._pay(cell)
         operands = {name: self._operand(emit, name) for name in emit.operands}
         instruction = emit.record(
@@ -221,6 +221,27 @@ class Program:
         )
         self.lines.append(Line(instruction, None, emit.loc, emit.statement))
 
+    def _bearable(self, emit: Emit, cell: Cell) -> bool:
+        """Tell whether the immediates of ``emit`` can make up for what ``cell`` owes."""
+        owed = self._owed[cell]
+        if self._moved[cell]:
+            return False
+        for name in emit.operands if owed else ():
+            slot = self._slots.get((emit, name))
+            if slot is None or slot.cell is not cell:
+                continue
+            value = emit.operands[name]
+            if isinstance(value, Left):
+                good = 0 <= slot.imm - owed <= EXTENT_MAX
+            elif isinstance(value, Nonzero):
+                good = False
+            else:
+                memory = emit.record.by_name[name].kind is MEMORY
+                good = memory or 0 <= slot.imm + owed < 1 << LOCAL_BITS
+            if not good:
+                return False
+        return True
+
     def _operand(self, emit: Emit, name: str) -> Any:
         value = emit.operands[name]
         slot = self._slots.get((emit, name))
@@ -228,15 +249,17 @@ class Program:
             if isinstance(value, bool) and emit.record.by_name[name].kind is FLAG:
                 return isa.Flag(value, 0)
             return value
-        register = slot.cell.register if slot.cell is not None else 0
+        register, owed = 0, 0
+        if slot.cell is not None:
+            register, owed = slot.cell.register, self._owed.get(slot.cell, 0)
         if isinstance(value, Affine):
-            return isa.Address(register, slot.imm)
+            return isa.Address(register, (slot.imm + owed) % (1 << ADDRESS_BITS))
         if isinstance(value, Left):
-            return isa.Extent(slot.imm, register)
+            return isa.Extent(slot.imm - owed, register)
         if isinstance(value, Nonzero):
             return isa.Flag(bool(slot.imm), register)
         assert isinstance(value, Window)
-        return _window(value, emit.record.by_name[name].kind is SOURCE, register, slot.imm)
+        return _window(value, emit.record.by_name[name].kind is SOURCE, register, slot.imm + owed)
 
 
 def _window(value: Window, source: bool, register: int, imm: int) -> isa.Source | isa.Destination:

@@ -294,6 +294,18 @@ def test_a_contiguous_walk_owes_nothing() -> None:
     assert names(lines) == ["SETA", "LOOP", "LOOP", "FILL", "ADDA", "END", "END", "HALT"]
 
 
+def test_a_use_before_the_way_back_is_paid_has_it_in_its_immediate() -> None:
+    i, k = Loop("i", 10), Loop("k", 6)
+    k.body = [fill(mem=Affine(500, ((i, 400), (k, 16)), operand=0))]
+    i.body = [k, fill(mem=Affine(800, ((i, 400),), operand=0), rows=Left(9, Affine(0, ((i, 1),))))]
+    lines = roll(UnitTree(0, "C", [i]))
+    assert names(lines) == [
+        "SETA", "LOOP", "LOOP", "FILL", "ADDA", "END", "FILL", "ADDA", "ADDA", "END", "HALT",
+    ]  # fmt: skip
+    assert lines[6].instruction.mem == isa.Address(1, 800 - 96)
+    assert lines[7].instruction == isa.ADDA(1, 1, 400 - 96)
+
+
 def test_rings_of_one_shape_share_a_register() -> None:
     a, b = Ring("a", 0, 64, 2), Ring("b", 256, 64, 2)
     k = Loop("k", 5)
