@@ -7,7 +7,7 @@ from compiler.analysis.capacity import check_capacity
 from compiler.analysis.contraction import check_sweeps, check_tiles
 from compiler.analysis.coverage import check_coverage, check_written
 from compiler.analysis.extents import check_extents, check_geometry, check_shapes
-from compiler.analysis.hazards import Conflict, check_hazards, conflict
+from compiler.analysis.hazards import check_hazards
 from compiler.analysis.initialised import check_initialised
 from compiler.analysis.instances import Env
 from compiler.analysis.sites import Site, sites
@@ -52,11 +52,9 @@ def check_specialised(trace: Trace, env: Env) -> None:
 
 
 __all__ = [
-    "Conflict",
     "Site",
     "check",
     "check_capacity",
     "check_specialised",
-    "conflict",
     "sites",
 ]

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from compiler.analysis.sites import Site
 from kohakuaccel.errors import KernelError
-from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store, View
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Two statements that may not share a stage: ``first`` comes first, ``kind`` is why.
-
-    ``kind`` is ``"read after write"``, ``"write after read"`` or ``"write after write"``.
-    """
-
-    kind: str
-    buffer: Buffer
-    first: Site
-    second: Site
+from kohakuaccel.ir.nodes import Repeat, Statement, Store, View
 
 
 def check_hazards(sites: list[Site]) -> None:
@@ -33,7 +18,7 @@ def check_hazards(sites: list[Site]) -> None:
     KernelError
         If there is such a pair.
     """
-    for place, site in enumerate(sites):
+    for site in sites:
         if site.written is None:
             continue
         for other in (s for s in sites if s.grid is site.grid):
@@ -44,22 +29,6 @@ def check_hazards(sites: list[Site]) -> None:
                     _refuse_stale(site, other, view)
                 elif not _own(view, site):
                     _refuse_race(site, other, view)
-        assert place == site.order
-
-
-def conflict(sites: list[Site], first: Grid, second: Grid) -> Conflict | None:
-    """Return why two neighbouring grids need a barrier between them, ``None`` if they need none."""
-    before = [site for site in sites if site.grid is first]
-    after = [site for site in sites if site.grid is second]
-    for one in before:
-        for two in after:
-            if one.written is not None and any(v.buffer is one.written for v in two.reads):
-                return Conflict("read after write", one.written, one, two)
-            if two.written is not None and any(v.buffer is two.written for v in one.reads):
-                return Conflict("write after read", two.written, one, two)
-            if one.written is not None and one.written is two.written and one.written.role != "out":
-                return Conflict("write after write", one.written, one, two)
-    return None
 
 
 def _share_loop(a: Site, b: Site) -> bool:

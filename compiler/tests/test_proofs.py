@@ -21,9 +21,7 @@ from kohakutpu.lang.call import solve
 M, K, N = dims("M, K, N")
 
 
-def tiled(
-    gm: int, gn: int, count: tuple[int, int], row: tuple[int, ...], col: tuple[int, ...]
-) -> Kernel:
+def tiled(gm: int, gn: int, count: Any, row: Any, col: Any) -> Kernel:
     """Return a matmul whose store has the indices ``p*i + q*j + o`` of rows and of columns."""
 
     @kernel
@@ -54,8 +52,9 @@ def test_tiles(sizes: Any, off: Any, places: Any, shape: Any, turned: bool) -> N
     row, col = places
     needed = [-(-extent // (4 * size)) for extent, size in zip(shape, sizes, strict=True)]
     count = [max(n + o, 0) for n, o in zip(needed, off, strict=True)]
-    count.sort(reverse=turned)
-    trace = tiled(*sizes, count, row, col).trace()
+    if turned:
+        count.reverse()
+    trace = tiled(sizes[0], sizes[1], count, row, col).trace()
     env = solve(trace, [(shape[0], 32), (shape[1], 32)]).env
     hits = np.zeros(shape, int)
     bounds = True

@@ -20,7 +20,7 @@ from kohakutpu.lang.tensors import Tensor
 Axis = Expr | int | EllipsisType
 
 
-def In(*shape: Axis, dtype: str = "fp16") -> Tensor:
+def In(*shape: Axis, dtype: Any = "fp16") -> Tensor:
     """Declare an argument; ``...`` first absorbs leading axes.
 
     Parameters
@@ -39,7 +39,7 @@ def In(*shape: Axis, dtype: str = "fp16") -> Tensor:
     return Tensor(declare("in", shape, dtype, caller()))
 
 
-def Out(*shape: Axis, dtype: str = "fp16") -> Tensor:
+def Out(*shape: Axis, dtype: Any = "fp16") -> Tensor:
     """Declare a result, which the call allocates and returns; see :func:`In`."""
     return Tensor(declare("out", shape, dtype, caller()))
 

@@ -91,7 +91,7 @@ def test_kernel_inside_a_kernel() -> None:
 
 
 def test_returning_a_value() -> None:
-    @kernel
+    @kernel  # pyright: ignore[reportArgumentType]
     def bad(x=L.In(M, N), y=L.Out(M, N)):
         return 1
 
@@ -257,7 +257,7 @@ def test_globals_and_modules_are_in_the_key(tmp_path: Any, monkeypatch: Any) -> 
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("kernel_module")
-    helper = importlib.import_module("helper_module")
+    helper: Any = importlib.import_module("helper_module")
     first = module.k.source_key
     helper.FACTOR = 4
     second = module.k.source_key
