@@ -10,7 +10,7 @@ Operands never change (see `held`), so it makes no difference when a value is wo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -33,7 +33,7 @@ LEAF = "leaf"  # an array
 # one of the last iteration would otherwise reach back to the start of the program.
 STEPS = 24
 USES = 8  # a value with more users is worked out once, not once for each
-ELEMENTS = 16384  # worked out together: intermediate arrays then stay in cache
+ELEMENTS = 32768  # worked out together: a few intermediate arrays stay in cache
 
 Shape = tuple[int, int]
 Step = tuple[str, Any, tuple[int | None, ...], Shape]
@@ -80,10 +80,9 @@ class Deferred:
             assert self.value is not None
         return self.value
 
-    def describe(self, expression: Expression) -> Step:
-        """Return this value as a step of `expression`, after its operands."""
-        references = tuple(expression.visit(operand) for operand in self._operands)
-        return self._kind, self._parameter, references, self.shape
+    def step(self, visit: Callable[[Any], int | None]) -> Step:
+        """Return this value as a step, after its operands were visited."""
+        return self._kind, self._parameter, tuple([visit(o) for o in self._operands]), self.shape
 
 
 class Expression:
@@ -103,15 +102,13 @@ class Expression:
 
     def visit(self, value: Any) -> int | None:
         """Append what leads to `value`, unless it is there, and return its reference."""
-        if value is None:
-            return None
+        number = self._numbers.get(id(value))
+        if number is not None or value is None:
+            return number
         if isinstance(value, np.generic):
             return ~int(value.view(np.uint32))
-        number = self._numbers.get(id(value))
-        if number is not None:
-            return number
         if type(value) is Deferred and value.value is None:
-            step = value.describe(self)
+            step = value.step(self.visit)
             self.nodes.append((value, len(self._steps)))
         elif type(value) is Tabulated:
             step = (TABLE, value.table, (), value.codes.shape)

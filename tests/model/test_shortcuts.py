@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kohakutpu import isa
 from kohakutpu.config import preset
-from kohakutpu.isa import Address, Destination, Flag, Instruction, Source, Wait
+from kohakutpu.isa import Address, Destination, Extent, Flag, Instruction, Source, Wait
 from kohakutpu.model import Fault, GoldenMachine, Report, tables
 from tests.model.support import DATA, at, full, run
 
@@ -299,3 +299,86 @@ def test_a_chain_of_tables_over_every_code() -> None:
             np.testing.assert_allclose(first[finite], want[finite], rtol=2.0**-10)
     assert results[0][0] == results[1][0]
     np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+def normalise(rows: int, cols: int, mem: int, out: int) -> list[Instruction]:
+    """A softmax of ``[rows, cols]`` FP16, 3 rows at a time through rings of two, as a loop."""
+    words, beats, step = -(-cols // 16), -(-cols // 4), 3
+    window = Source.l1h(Address(2, 0), words)
+    stored = {"l1_stride": words, "rows": step, "row_extent": Extent(rows, 3), "cols": cols}
+    stored |= {"col_extent": full(cols), "format": "fp16", "stride": words}
+    block = {"rows": step, "cols": cols, "f": "mac"}
+    line = {"rows": 1, "cols": step, "f": "mac"}
+    kept = Source.reg(at(8), beats)
+    return [
+        isa.SETA(1, mem // 8),
+        isa.SETA(4, out // 8),
+        *[isa.SYNC(1, posts=(isa.Post(V, 0),)), isa.SYNC(2, posts=(isa.Post(V, 2),))] * 2,
+        isa.LOOP(at(-(-rows // step))),
+        isa.VFILL(mem=Address(1, 0), l1=Address(2, 0), **stored, waits=(Wait(0),),
+                  posts=(isa.Post(V, 1),)),
+        isa.EXEC(**block, a=window, dst=Destination.none(), reduce="max", red=at(0),
+                 waits=(Wait(1),)),
+        isa.EXEC(**line, a=Source.reg(at(0), 1), b=Source.imm(-1.4427),
+                 dst=Destination.reg(at(0), 1)),
+        isa.EXEC(**block, a=window, b=Source.imm(1.4427), c=Source.row(at(0)), unary="exp2",
+                 dst=Destination.reg(at(8), beats), reduce="sum", red=at(1),
+                 posts=(isa.Post(V, 0),)),
+        isa.EXEC(**line, a=Source.reg(at(1), 1), unary="recip", dst=Destination.reg(at(1), 1)),
+        isa.EXEC(**block, a=kept, b=Source.row(at(1)), dst=Destination.l1h(Address(2, 512), words),
+                 waits=(Wait(2),), posts=(isa.Post(V, 3),)),
+        isa.VDRAIN(l1=Address(2, 512), order="row", to="memory", mem=Address(4, 0), **stored,
+                   waits=(Wait(3),), posts=(isa.Post(V, 2),)),
+        isa.ADDA(1, 1, 4 * words * step),
+        isa.ADDA(2, 2, words * step, modulo=2 * words * step),
+        isa.ADDA(3, 3, step),
+        isa.ADDA(4, 4, 4 * words * step),
+        isa.END(),
+        isa.SYNC(0, waits=(Wait(0, 2),)),
+        isa.SYNC(1, waits=(Wait(2, 2),)),
+        isa.BARRIER(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cols", [5, 16, 72])
+@pytest.mark.parametrize("poison", [False, True])
+def test_blocks_worked_out_together(cols: int, poison: bool) -> None:
+    """Two loops, the second on what the first wrote, in place and not."""
+    rows = 50
+    words = -(-cols // 16)
+    x = np.random.default_rng(cols).normal(size=(rows, cols)).astype(np.float16) * 4
+    padded = np.full((rows, words * 16), np.nan, np.float16)
+    padded[:, :cols] = x
+    out = DATA + 4 * DATA // 2
+    results: list[Any] = []
+    for fast in (True, False):
+        golden = GoldenMachine(TINY, memory_words=WORDS, poison=poison, fast=fast)
+        golden.memory.write(DATA, padded)
+        again = normalise(rows, cols, out, out)
+        restart = [isa.SETA(2, 0), isa.SETA(3, 0)]
+        program = [*normalise(rows, cols, DATA, out), *restart, *again, isa.HALT()]
+        report = run(golden, {V: program})
+        got = golden.memory.read(out, rows * words * 32).view(np.float16)
+        results.append((report, got.reshape(rows, words * 16)[:, :cols]))
+    assert results[0][0] == results[1][0]
+    bits = [result[1].view(np.uint16) for result in results]
+    np.testing.assert_array_equal(bits[0], bits[1])
+    want = x.astype(np.float64)
+    for _ in range(2):
+        powers = np.exp(want - want.max(axis=1, keepdims=True))
+        want = powers / powers.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(results[0][1], want, atol=2e-3)
+
+
+def test_a_fault_leaves_what_was_written_before_it() -> None:
+    rows, cols = 12, 16
+    x = np.random.default_rng(1).normal(size=(rows, cols)).astype(np.float16)
+    memories: list[Any] = []
+    for fast in (True, False):
+        golden = GoldenMachine(TINY, memory_words=WORDS, fast=fast)
+        golden.memory.write(DATA, x)
+        with pytest.raises(Fault, match="ILLEGAL"):
+            run(golden, {V: [*normalise(rows, cols, DATA, 2 * DATA), bytes(32)]})
+        memories.append(golden.memory.read(2 * DATA, rows * 32))
+    np.testing.assert_array_equal(memories[0], memories[1])
+    assert memories[0].view(np.float16).astype(np.float32).sum() == pytest.approx(rows, abs=0.05)
