@@ -151,10 +151,12 @@ class StagePass:
     name: str = "stage"
 
     def run(self, state: Compilation) -> None:
-        state.stages = cut(_traced(state).body, state.env)
+        if any(0 not in shape for _, shape, _ in _specialised(state).out_specs):
+            state.stages = cut(_traced(state).body, state.env)
 
     def verify(self, state: Compilation) -> None:
-        if not state.stages:
+        empty = all(0 in shape for _, shape, _ in _specialised(state).out_specs)
+        if not state.stages and not empty:
             raise InternalError(f"kernel {state.kernel.name} has no stage")
 
     def show(self, state: Compilation) -> str:

@@ -200,6 +200,8 @@ def _limit(units: Sequence[UnitPlan], machine: Machine) -> tuple[int, str]:
     The busiest engine sets the pace; the others add one instruction each, before it has something
     to do or after it is done.
     """
+    if not units:
+        return 0, "nothing: there are no instances"
     busy: list[tuple[int, str]] = []
     ports: dict[int, int] = {}
     readers: dict[int, int] = {}

@@ -30,6 +30,7 @@ WORD_GROUPS = 4  # groups of 4 FP16 columns in a word
 OVERLAP = 8  # contractions a unit should have at least, to fill, sweep and drain at once
 SHORTEST = 4  # blocks of a chunk below which starting instructions costs more than overlap gains
 SLACK = 1.05  # among tiles that cost about the same, the largest: fewest instructions and words
+EMPTY = 16  # the block of a buffer that holds nothing
 INSTANCE = 16  # cycles an instance costs beside its work
 
 
@@ -72,8 +73,13 @@ def _choose_blocks(
                 for tiling in view.tilings:
                     if tiling is not None and tiling.kind in ("rows", "parts"):
                         wanted.update(dict.fromkeys(tiling.size.symbols()))
+    empty = any(0 in (operand.rows, operand.width) for operand in batch.operands.values())
     for symbol in wanted:
-        if symbol in opened and symbol not in env:
+        if symbol not in opened or symbol in env:
+            continue
+        if empty:
+            env[symbol] = EMPTY
+        else:
             context = VectorContext(
                 machine,
                 machine.of_kind("V")[0].id,

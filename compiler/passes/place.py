@@ -25,9 +25,10 @@ from compiler.vector import (
     VectorContext,
     VectorLowering,
 )
-from kohakuaccel.errors import CapacityError
+from kohakuaccel.errors import CallError, CapacityError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Statement, Store
+from kohakuaccel.source import call_site
 from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
 from kohakutpu.lang.ir import Tile, tiles_of
 
@@ -277,6 +278,14 @@ class _Work:
         semaphores: Allocator | None = None,
     ) -> VectorLowering:
         """Lower the instances of one vector core."""
+        for buffer, operand in self.batch.operands.items():
+            if not operand.width and not self.stage.is_contraction:
+                raise CallError(
+                    f"the rows of `{buffer.name}` have no elements to compute with",
+                    loc=call_site(),
+                    fix="leave out calls on tensors that hold nothing",
+                    notes=[(buffer.loc, f"`{buffer.name}` is declared here")],
+                )
         machine = self.machine
         context = VectorContext(
             machine,

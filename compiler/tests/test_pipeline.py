@@ -16,7 +16,7 @@ from compiler.program import Advance, Affine, Emit, Loop, Ring, UnitTree
 from compiler.tree import show_trees, verify_trees
 from kohakuaccel.errors import CallError, InternalError
 from kohakutpu import isa, kernels
-from kohakutpu.config import PRESETS, preset
+from kohakutpu.config import PRESETS, Machine, preset
 from kohakutpu.lang import Kernel
 
 ROOT = Path(__file__).parents[2]
@@ -132,3 +132,29 @@ def test_trees_print() -> None:
         "    gemm a=tile_acc+4*i+2 wait s1>=1 post n0:s2",
         "    advance tile acc",
     ]
+
+
+@pytest.mark.parametrize("machine", PRESETS.values(), ids=list(PRESETS))
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("matmul", [(0, 5), (3, 5)]),
+        ("linear_silu", [(3, 5), (0, 5)]),
+        ("batched_matmul", [(0, 3, 4), (5, 4)]),
+        ("silu", [(0, 7)]),
+        ("softmax", [(7, 0)]),
+    ],
+)
+def test_empty_results_need_no_program(
+    name: str, shapes: list[tuple[int, ...]], machine: Machine
+) -> None:
+    specs = [ArgSpec(shape) for shape in shapes]
+    compiled = compile_kernel(getattr(kernels, name), specs, {}, machine)
+    assert compiled.image.units == ()
+    assert all(0 in shape for _, shape, _ in compiled.out_specs)
+    assert "estimate" in compiled.plan.pretty()
+
+
+def test_a_sum_over_nothing_is_refused() -> None:
+    with pytest.raises(CallError, match="the rows of `x` have no elements to compute with"):
+        compile_kernel(kernels.row_sum, [ArgSpec((7, 0))], {}, preset("tiny"))
