@@ -205,9 +205,10 @@ class WriteFields(data.Struct):
 
 
 class PostFields(data.Struct):
-    """Fields of POST."""
+    """Fields of POST: which, and the instruction it is from, for a fault."""
 
     semaphore: SEMAPHORE_BITS
+    pc: PC_BITS
 
 
 class AckFields(data.Struct):
