@@ -68,60 +68,28 @@ class Adder(wiring.Component):
         places, lost = shift_right(m, Cat(Const(0, 2), ordered.small), ordered.distance[:5])
         far = ordered.distance[5:].any()
         aligned = stage(
-            nan=ordered.nan,
-            infinite=ordered.infinite,
-            sign=ordered.sign,
-            zero_sign=ordered.zero_sign,
-            subtract=ordered.subtract,
-            exponent=ordered.exponent,
+            ordered,
             large=Cat(Const(0, 3), ordered.large),
             small=Mux(far, ordered.small.any(), Cat(lost, places))[:27],
         )
 
         total = Mux(aligned.subtract, aligned.large - aligned.small, aligned.large + aligned.small)
-        added = stage(
-            nan=aligned.nan,
-            infinite=aligned.infinite,
-            sign=aligned.sign,
-            zero_sign=aligned.zero_sign,
-            exponent=aligned.exponent,
-            total=total[:28],
-        )
+        added = stage(aligned, total=total[:28])
+        total, places = normalise(m, added.total, (16, 8))
+        coarse = stage(added, total=total, places=places)
 
-        coarse, coarse_places = normalise(m, added.total, (16, 8))
-        coarse = stage(
-            nan=added.nan,
-            infinite=added.infinite,
-            sign=added.sign,
-            zero_sign=added.zero_sign,
-            exponent=added.exponent,
-            total=coarse,
-            places=coarse_places,
-        )
-
-        fine, fine_places = normalise(m, coarse.total, (4, 2, 1))
+        total, places = normalise(m, coarse.total, (4, 2, 1))
         exponent = Signal(signed(10))
-        m.d.comb += exponent.eq(coarse.exponent + 1 - Cat(fine_places, coarse.places))
+        m.d.comb += exponent.eq(coarse.exponent + 1 - Cat(places, coarse.places))
         normal = stage(
-            nan=coarse.nan,
-            infinite=coarse.infinite,
+            coarse,
             # No sum that is not normal was rounded: both terms count multiples of 2**-149.
-            zero=~fine[27] | (exponent <= 0),
-            sign=Mux(fine[27], coarse.sign, coarse.zero_sign),
+            zero=~total[27] | (exponent <= 0),
+            sign=Mux(total[27], coarse.sign, coarse.zero_sign),
             exponent=exponent,
-            kept=fine[4:],
-            increment=round_up(fine[4:], fine[3], fine[:3].any()),
+            kept=total[4:],
+            increment=round_up(total[4:], total[3], total[:3].any()),
         )
-
-        result = pack(
-            normal.sign,
-            normal.exponent,
-            normal.kept,
-            normal.increment,
-            zero=normal.zero,
-            infinite=normal.infinite,
-            nan=normal.nan,
-        )
-        m.d.comb += self.o.eq(stage(o=result).o)
+        m.d.comb += self.o.eq(stage(o=pack(normal)).o)
         assert stage.count == self.latency
         return m

@@ -131,21 +131,13 @@ class PartialScaler(wiring.Component):
         exponent = Signal(signed(11))
         m.d.comb += exponent.eq(split.exponent - count)
         normal = stage(
-            nan=split.nan,
-            sign=split.sign,
+            split,
             zero=~places[top] | (exponent <= 0),
+            infinite=Const(0, 1),
             exponent=exponent,
             kept=Cat(Const(0, 23 - top), places),
+            increment=Const(0, 1),
         )
-
-        result = pack(
-            normal.sign,
-            normal.exponent,
-            normal.kept,
-            Const(0, 1),
-            zero=normal.zero,
-            nan=normal.nan,
-        )
-        m.d.comb += self.o.eq(stage(o=result).o)
+        m.d.comb += self.o.eq(stage(o=pack(normal)).o)
         assert stage.count == self.latency
         return m

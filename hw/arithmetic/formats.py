@@ -1,5 +1,7 @@
 """FP16 and FP32 as layouts, and what every operation asks of an operand."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Mux, Value
 from amaranth.lib import data
 
@@ -57,40 +59,23 @@ class Float16(data.Struct):
     sign: 1
 
 
-def pack(
-    sign: Value,
-    exponent: Value,
-    kept: Value,
-    increment: Value,
-    *,
-    zero: Value,
-    infinite: Value | None = None,
-    nan: Value | None = None,
-) -> Value:
+def pack(result: SimpleNamespace) -> Value:
     """Round and pack an FP32 result.
 
     Parameters
     ----------
-    sign : Value
-        Of the result.
-    exponent : Value
-        Biased, signed; 255 or more is an infinity. Where it is below 1, `zero` must be set.
-    kept : Value
-        24 bits of significand, the top one set.
-    increment : Value
-        Whether to round up. A carry runs into the exponent, as it should.
-    zero, infinite, nan : Value
-        The result is a zero, an infinity, NaN; later ones win.
+    result : SimpleNamespace
+        ``sign``; ``exponent``, biased and signed, of which 255 or more is an infinity and less
+        than 1 must come with ``zero``; ``kept``, 24 bits of significand with the top one set;
+        ``increment``, whether to round up, whose carry runs into the exponent, as it should;
+        ``zero``, ``infinite``, ``nan``: what the result is instead, later ones winning.
 
     Returns
     -------
     Value
         32 bits.
     """
-    code = (Cat(kept[:23], exponent[:8]) + increment)[:31]
-    code = Mux(exponent >= 255, INFINITY, code)[:31]
-    code = Mux(zero, 0, code)[:31]
-    if infinite is not None:
-        code = Mux(infinite, INFINITY, code)[:31]
-    result = Cat(code, sign)
-    return result if nan is None else Mux(nan, Const(NAN, 32), result)
+    code = (Cat(result.kept[:23], result.exponent[:8]) + result.increment)[:31]
+    code = Mux(result.exponent >= 255, INFINITY, code)[:31]
+    code = Mux(result.infinite, INFINITY, Mux(result.zero, 0, code))[:31]
+    return Mux(result.nan, Const(NAN, 32), Cat(code, result.sign))

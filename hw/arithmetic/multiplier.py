@@ -52,41 +52,23 @@ class Multiplier(wiring.Component):
         )
 
         outer = Cat(halves.low, halves.high)
-        product = stage(
-            nan=halves.nan,
-            infinite=halves.infinite,
-            zero=halves.zero,
-            sign=halves.sign,
-            exponent=halves.exponent,
-            product=(outer + ((halves.left + halves.right) << HALF))[:48],
-        )
+        inner = (halves.left + halves.right) << HALF
+        whole = stage(halves, product=(outer + inner)[:48])
 
-        double = product.product[47]
-        places = Mux(double, product.product, product.product << 1)[:48]
+        double = whole.product[47]
+        places = Mux(double, whole.product, whole.product << 1)[:48]
         exponent = Signal(signed(10))
-        m.d.comb += exponent.eq(product.exponent + double)
+        m.d.comb += exponent.eq(whole.exponent + double)
         kept = places[24:]
         # IEEE rounds a subnormal result at 2**-149: only 24 ones reach the smallest normal number.
         reaches_normal = (exponent == 0) & kept.all()
         normal = stage(
-            nan=product.nan,
-            infinite=product.infinite,
-            zero=product.zero | ((exponent <= 0) & ~reaches_normal),
-            sign=product.sign,
+            whole,
+            zero=whole.zero | ((exponent <= 0) & ~reaches_normal),
             exponent=exponent,
             kept=kept,
             increment=reaches_normal | round_up(kept, places[23], places[:23].any()),
         )
-
-        result = pack(
-            normal.sign,
-            normal.exponent,
-            normal.kept,
-            normal.increment,
-            zero=normal.zero,
-            infinite=normal.infinite,
-            nan=normal.nan,
-        )
-        m.d.comb += self.o.eq(stage(o=result).o)
+        m.d.comb += self.o.eq(stage(o=pack(normal)).o)
         assert stage.count == self.latency
         return m

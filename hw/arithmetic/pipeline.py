@@ -25,11 +25,25 @@ class Stages:
         self._m = m
         self.count = 0
 
-    def __call__(self, **values: Any) -> SimpleNamespace:
-        """Return the `values`, a clock edge later, under the same names."""
+    def __call__(self, before: SimpleNamespace | None = None, /, **values: Any) -> SimpleNamespace:
+        """Return values a clock edge later.
+
+        Parameters
+        ----------
+        before : SimpleNamespace, optional
+            What the stage before returned: passed on as it is. Whatever nobody reads any more
+            costs nothing, the tools remove it.
+        **values : ValueLike
+            What this stage adds or replaces.
+
+        Returns
+        -------
+        SimpleNamespace
+            Registers, under the same names.
+        """
         self.count += 1
         registers = {}
-        for name, value in values.items():
+        for name, value in {**(vars(before) if before else {}), **values}.items():
             register = Signal(value.shape(), name=f"{name}_{self.count}", reset_less=True)
             self._m.d.sync += register.eq(value)
             registers[name] = register

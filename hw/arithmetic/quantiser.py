@@ -197,19 +197,8 @@ def _residual(m: Module, word: data.View, largest: Value, wanted: Value) -> Valu
         )
         # At the largest code there is no rounding up.
         up = round_up(quotient, guard, sticky) & (quotient != LARGEST)
-        cut = stage(
-            element=start.element,
-            keeps=start.keeps,
-            up=up,
-            dropped=dropped,
-            low=start.element.significand & dropped,
-        )
-        rest = stage(
-            element=cut.element,
-            keeps=cut.keeps,
-            up=cut.up,
-            rest=Mux(cut.up, -cut.low & cut.dropped, cut.low)[:11],
-        )
+        cut = stage(start, up=up, dropped=dropped, low=start.element.significand & dropped)
+        rest = stage(cut, rest=Mux(cut.up, -cut.low & cut.dropped, cut.low)[:11])
         places, count = normalise(m, rest.rest, (8, 4, 2, 1))
         exponent = (rest.element.exponent - count)[:6]
         left = Mux(rest.rest.any(), Cat(places[:10], exponent, rest.element.sign ^ rest.up), 0)

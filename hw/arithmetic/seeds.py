@@ -1,5 +1,7 @@
 """The seed functions ``exp2 log2 recip rsqrt``: one table, one quadratic, one rounding."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.memory import Memory
@@ -7,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.bits import normalise, round_up, shift_right
 from hw.arithmetic.formats import EXPONENT_BIAS, Float32, pack
-from hw.arithmetic.pipeline import Stages, delayed
+from hw.arithmetic.pipeline import Stages
 from kohakutpu.numerics import seed_tables
 from kohakutpu.numerics.quadratic import OFFSET_BITS, SEGMENTS, Quadratic
 
@@ -35,7 +37,7 @@ TABLES = {
 
 
 class Coefficients(data.Struct):
-    """A row of the ROM: magnitudes; `SIGNS` has the signs, which are those of a whole table."""
+    """A row of the ROM: magnitudes, since a whole table has the same signs."""
 
     c0: unsigned(28)
     c1: unsigned(21)
@@ -101,57 +103,38 @@ class SeedUnit(wiring.Component):
         """Reduce the range, look up, evaluate, normalise, round."""
         m = Module()
         stage = Stages(m)
-        reduced = self._reduce(m, stage)
-        total = self._evaluate(m, stage, reduced)
+        total = self._evaluate(m, stage, self._reduce(m, stage))
 
         negative = total.total < 0
+        magnitude = Mux(negative, -total.total, total.total)[: TOTAL_BITS - 1]
         split = stage(
-            sign=negative,
-            magnitude=Mux(negative, -total.total, total.total)[: TOTAL_BITS - 1],
+            total,
+            # Of a special result the sign is settled, and the total nobody's business.
+            sign=total.sign | (negative & ~total.infinite),
+            magnitude=magnitude,
+            exponent=Mux(total.op == Seed.LOG2, 0, total.exponent),
         )
-        coarse, places = normalise(m, split.magnitude, (32, 16, 8))
-        coarse = stage(sign=split.sign, places=places, magnitude=coarse)
-        fine, places = normalise(m, coarse.magnitude, (4, 2, 1))
+        magnitude, places = normalise(m, split.magnitude, (32, 16, 8))
+        coarse = stage(split, magnitude=magnitude, places=places)
 
-        fate_at = stage.count - 2  # from the second stage, where it was decided
-        nan, infinite, zero, sign, exponent = (
-            delayed(m, value, fate_at)
-            for value in (
-                reduced.nan,
-                reduced.infinite,
-                reduced.zero,
-                reduced.sign,
-                Mux(reduced.op == Seed.LOG2, 0, reduced.exponent),
-            )
-        )
-        biased = Signal(signed(11))
+        magnitude, places = normalise(m, coarse.magnitude, (4, 2, 1))
+        exponent = Signal(signed(11))
         top = TOTAL_BITS - 2 - UNIT + EXPONENT_BIAS
-        m.d.comb += biased.eq(exponent + top - Cat(places, coarse.places))
-        kept = fine[-24:]
+        m.d.comb += exponent.eq(coarse.exponent + top - Cat(places, coarse.places))
+        kept = magnitude[-24:]
         normal = stage(
-            nan=nan,
-            infinite=infinite,
+            coarse,
             # The largest reciprocal below 2**-126 is a whole place away: no rounding reaches it.
-            zero=zero | ~fine[-1] | (biased <= 0),
-            sign=Mux(infinite, sign, sign | coarse.sign),
-            exponent=biased,
+            zero=coarse.zero | ~magnitude[-1] | (exponent <= 0),
+            exponent=exponent,
             kept=kept,
-            increment=round_up(kept, fine[-25], fine[:-25].any()),
+            increment=round_up(kept, magnitude[-25], magnitude[:-25].any()),
         )
-        result = pack(
-            normal.sign,
-            normal.exponent,
-            normal.kept,
-            normal.increment,
-            zero=normal.zero,
-            infinite=normal.infinite,
-            nan=normal.nan,
-        )
-        m.d.comb += self.o.eq(stage(o=result).o)
+        m.d.comb += self.o.eq(stage(o=pack(normal)).o)
         assert stage.count == self.latency
         return m
 
-    def _reduce(self, m: Module, stage: Stages) -> object:
+    def _reduce(self, m: Module, stage: Stages) -> SimpleNamespace:
         """Find segment, offset and exponent; settle what no polynomial gives."""
         i = self.i
         # |i| below 128 as 7 bits before the point and 23 behind it.
@@ -207,52 +190,34 @@ class SeedUnit(wiring.Component):
             offset=code[:OFFSET_BITS],
         )
 
-    def _evaluate(self, m: Module, stage: Stages, reduced: object) -> object:
+    def _evaluate(self, m: Module, stage: Stages, reduced: SimpleNamespace) -> SimpleNamespace:
         """Return ``C0 +- (C1 +- C2 * t) * t``, exactly, plus the exponent for a logarithm."""
         m.submodules.rom = memory = Memory(
             shape=Coefficients, depth=len(TABLES) * SEGMENTS, init=rom()
         )
         port = memory.read_port()
         m.d.comb += [port.en.eq(1), port.addr.eq(Cat(reduced.segment, reduced.op))]
-        found = stage(op=reduced.op, exponent=reduced.exponent, t=reduced.offset)
-        found = stage(**vars(found), c=port.data)
-        squared = stage(**vars(found), c2t=found.c.c2 * found.t)
+        addressed = stage(reduced)
+        found = stage(addressed, c=port.data)
+        curved = stage(found, bend=found.c.c2 * found.offset)
 
-        base = Value.shift_left(squared.c.c1, C1_PLACE)
-        grows = _is_any(squared.op, SLOPE_GROWS)
-        slope = Mux(grows, base + squared.c2t, base - squared.c2t)[:31]
-        sloped = stage(
-            op=squared.op, exponent=squared.exponent, t=squared.t, c0=squared.c.c0, slope=slope
-        )
+        base = Cat(Const(0, C1_PLACE), curved.c.c1)
+        grows = _is_any(curved.op, SLOPE_GROWS)
+        slope = Mux(grows, base + curved.bend, base - curved.bend)[:31]
+        sloped = stage(curved, slope=slope)
 
-        halves = stage(
-            op=sloped.op,
-            exponent=sloped.exponent,
-            c0=sloped.c0,
-            low=sloped.slope[:16] * sloped.t,
-            high=sloped.slope[16:] * sloped.t,
-        )
-        product = stage(
-            op=halves.op,
-            exponent=halves.exponent,
-            c0=halves.c0,
-            product=(halves.low + (halves.high << 16))[:47],
-        )
+        low, high = sloped.slope[:16], sloped.slope[16:]
+        halves = stage(sloped, low=low * sloped.offset, high=high * sloped.offset)
+        whole = stage(halves, product=(halves.low + (halves.high << 16))[:47])
 
         start = Signal(signed(TOTAL_BITS))
-        place = Const(0, C0_PLACE)
-        is_log = product.op == Seed.LOG2
+        place, c0 = Const(0, C0_PLACE), whole.c.c0
         # Of a logarithm C0 stays below 1, so the exponent just stands in front of it.
-        m.d.comb += start.eq(
-            Mux(
-                is_log,
-                Cat(place, product.c0[: UNIT - C0_PLACE], product.exponent[:8]),
-                Cat(place, product.c0),
-            )
-        )
-        falls = _is_any(product.op, VALUE_FALLS)
-        total = Mux(falls, start - product.product, start + product.product)
-        return stage(total=total[:TOTAL_BITS].as_signed())
+        log_start = Cat(place, c0[: UNIT - C0_PLACE], whole.exponent[:8])
+        m.d.comb += start.eq(Mux(whole.op == Seed.LOG2, log_start, Cat(place, c0)))
+        falls = _is_any(whole.op, VALUE_FALLS)
+        total = Mux(falls, start - whole.product, start + whole.product)
+        return stage(whole, total=total[:TOTAL_BITS].as_signed())
 
 
 def _is_any(op: Value, choices: tuple[Seed, ...]) -> Value:
