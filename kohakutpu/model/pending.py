@@ -40,6 +40,11 @@ class PendingMemory(Memory):
         self._claimed: NDArray[np.bool_] = np.zeros(self.nbytes // QUARTER_BYTES, np.bool_)
         self._first = self._last = 0
 
+    @property
+    def waits(self) -> bool:
+        """Something waits."""
+        return self._elements > 0
+
     def store_later(
         self, quarter: int, stride: int, value: Deferred, rows: int, cols: int, size: int
     ) -> None:  # fmt: skip

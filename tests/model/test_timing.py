@@ -46,6 +46,20 @@ def test_one_instruction_to_the_cycle() -> None:
     assert vdrains.stalled == move + costs.READ - 1  # it was at the head one cycle later
 
 
+def test_an_engine_waits_for_the_front_end() -> None:
+    got = report(TINY, {V: [*[isa.SETA(1, 1)] * 100, vfill(A, 0, 4, 16), isa.HALT()]})
+    assert got.cycles == costs.LAUNCH + 100 + costs.START + 4 + costs.READ
+    assert got.units[0].engines[0].stalled == 0
+
+
+def test_a_full_queue_holds_the_front_end_back() -> None:
+    # VFILLs of 6 cycles each; the last SETA comes when the queue has room again for the fifth.
+    fills = [vfill(A, 0, 4, 16)] * (TINY.queue_depth + 2)
+    spans = report(TINY, {V: [*fills, isa.SYNC(1), isa.HALT()]}, timeline=True).timeline
+    sync = next(span for span in spans if span.name == "SYNC")
+    assert sync.start == costs.LAUNCH + (costs.START + 4) + 1
+
+
 def test_costs_by_hand() -> None:
     assert costs.fill(2, 3, 8, 96, "fp16", False) == (costs.START + 48, 48)
     assert costs.fill(2, 3, 7, 33, "fp16", False) == (costs.START + 21, 21)
