@@ -44,7 +44,9 @@ def obtain(name: str, contents: list[str], build: Callable[[Path], None]) -> Pat
     with target.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when closed, by whatever ends the process
         if not target.is_dir():
-            work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
+            for left in target.parent.glob(f".{target.name}-*"):  # of a process that was killed
+                shutil.rmtree(left)
+            work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
             try:
                 build(work)
                 work.rename(target)

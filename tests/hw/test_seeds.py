@@ -58,9 +58,10 @@ def test_random(simulator: Simulator, op: Seed) -> None:
 
 @cocotb
 @each_seed
-def test_an_octave_whole(simulator: Simulator, op: Seed) -> None:
-    octave = np.arange(0x3F800000, 0x40000000, dtype=np.uint32)
-    assert_equal_to_fast(simulator, op, octave)
+def test_every_row_and_offset(simulator: Simulator, op: Seed) -> None:
+    # One octave goes through a whole table; of rsqrt, whose index knows odd exponents, two do.
+    start = 0x3F000000 if op == Seed.RSQRT else 0x3F800000
+    assert_equal_to_fast(simulator, op, np.arange(start, 0x40000000, dtype=np.uint32))
 
 
 @cocotb

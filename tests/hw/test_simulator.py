@@ -141,6 +141,18 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
+def test_what_a_killed_build_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KTPU_CACHE", str(tmp_path))
+    target = cache.obtain("thing", ["a"], lambda work: None)
+    target.rmdir()
+    left = tmp_path / f".{target.name}-x"
+    left.mkdir()
+    assert cache.obtain("thing", ["a"], lambda work: None) == target
+    assert not left.exists()
+
+
 @pytest.fixture
 def uncached() -> Iterator[None]:
     toolchain.find.cache_clear()
