@@ -86,7 +86,9 @@ class Machine:
     dram_words: int = 1 << 25
 
     def __post_init__(self) -> None:
-        _require(self.k_per_cycle in (4, 8, 16, 32), "k_per_cycle", "4, 8, 16 or 32", self.k_per_cycle)
+        _require(
+            self.k_per_cycle in (4, 8, 16, 32), "k_per_cycle", "4, 8, 16 or 32", self.k_per_cycle
+        )
         _require(self.lanes in (4, 8, 16), "lanes", "4, 8 or 16", self.lanes)
         for field, low, high in (
             ("l1_entries", 8, 1 << 14),
@@ -106,7 +108,9 @@ class Machine:
         _require(len(letters) <= MAX_NODES, "mesh", f"at most {MAX_NODES} nodes", len(letters))
         _require(letters.count("H") == 1, "mesh", "with exactly one H", self.mesh)
         _require("M" in letters, "mesh", "with at least one M", self.mesh)
-        _require(letters.count("C") == letters.count("V") > 0, "mesh", "with as many C as V", self.mesh)
+        _require(
+            letters.count("C") == letters.count("V") > 0, "mesh", "with as many C as V", self.mesh
+        )
 
     @cached_property
     def rows(self) -> tuple[tuple[str, ...], ...]:
