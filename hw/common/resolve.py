@@ -203,4 +203,3 @@ class Resolver(wiring.Component):
         kind = operand.kind
         assert isinstance(kind, Union), kind
         return f.holds(operand.name, *(t for t, parts in kind.variants.items() if "base" in parts))
-

@@ -51,7 +51,7 @@ class Semaphores(wiring.Component):
         self._takers = takers
         super().__init__(
             {
-                "post": In(stream.Signature(Arrival, always_ready=True)),
+                "post": In(stream.Signature(Arrival)),
                 "take": In(1).array(takers),
                 "waits": In(Waits).array(takers),
                 "granted": Out(1).array(takers),
@@ -64,6 +64,7 @@ class Semaphores(wiring.Component):
         """Read two, change two."""
         m = Module()
         bits = SEMAPHORE_MAX.bit_length()
+        m.d.comb += self.post.ready.eq(1)
         semaphores = Array(Signal(bits, name=f"semaphore_{i}") for i in range(SEMAPHORES))
         turn = Signal(range(self._takers))
         m.d.sync += turn.eq(Mux(turn == self._takers - 1, 0, turn + 1))
