@@ -201,3 +201,11 @@ def test_a_value_with_many_users_is_worked_out_once() -> None:
     ]
     assert shared.value is not None
     assert [int(user.force()[1, 1]) for user in users] == [2 + n for n in range(20)]
+
+
+def test_rows_written_over_each_other_after_they_were_read() -> None:
+    window = Window(0, 0, 2, 16, 2)
+    fast = HeldStorage(Tables(), "L1", "L1_RANGE", 24, 32, poison=False)
+    fast.source(window)
+    fast.put(window, np.arange(32, dtype=np.uint16).reshape(2, 16))
+    np.testing.assert_array_equal(fast.get(window), [np.arange(16, 32)] * 2)
