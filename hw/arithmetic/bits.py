@@ -82,6 +82,14 @@ def tree(m: Module, values: Sequence[Value], combine: Callable[[Value, Value], V
     return values[0]
 
 
+def multiply(m: Module, left: Value, right: Value) -> Value:
+    """Multiply in logic: for factors too short to spend a hardware multiplier on."""
+    width = len(left) + len(right)
+    rows = [Mux(right[place], left << place, 0)[:width] for place in range(len(right))]
+    rows += [Const(0, width)] * ((1 << (len(rows) - 1).bit_length()) - len(rows))
+    return tree(m, rows, lambda a, b: (a + b)[:width])
+
+
 def larger(left: Value, right: Value) -> Value:
     """Return the larger of two unsigned values."""
     return Mux(left < right, right, left)

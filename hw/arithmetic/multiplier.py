@@ -4,11 +4,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.arithmetic.bits import round_up
+from hw.arithmetic.bits import multiply, round_up
 from hw.arithmetic.formats import EXPONENT_BIAS, Float32, pack
 from hw.arithmetic.pipeline import Stages
 
-HALF = 12  # a 24-bit significand in halves: four products of one hardware multiplier each
+# A significand is 18 bits, as much as a hardware multiplier of an ECP5 takes, and 6 more: three
+# such multipliers, and a product short enough for logic.
+LOW = 6
 
 
 class Multiplier(wiring.Component):
@@ -28,7 +30,7 @@ class Multiplier(wiring.Component):
         super().__init__({"a": In(Float32), "b": In(Float32), "o": Out(Float32)})
 
     def elaborate(self, platform: object) -> Module:
-        """Multiply the halves, add them, normalise, round."""
+        """Multiply the parts, add the products, normalise, round."""
         m = Module()
         stage = Stages(m)
         a, b = self.a, self.b
@@ -39,21 +41,21 @@ class Multiplier(wiring.Component):
         infinite = a.is_infinite | b.is_infinite
         exponent = Signal(signed(10))
         m.d.comb += exponent.eq(a.exponent + b.exponent - EXPONENT_BIAS)
-        halves = stage(
+        parts = stage(
             nan=a.is_nan | b.is_nan | (zero & infinite),
             infinite=infinite,
             zero=zero,
             sign=a.sign ^ b.sign,
             exponent=exponent,
-            low=sa[:HALF] * sb[:HALF],
-            left=sa[HALF:] * sb[:HALF],
-            right=sa[:HALF] * sb[HALF:],
-            high=sa[HALF:] * sb[HALF:],
+            low=multiply(m, sa[:LOW], sb[:LOW]),
+            left=sa[LOW:] * sb[:LOW],
+            right=sa[:LOW] * sb[LOW:],
+            high=sa[LOW:] * sb[LOW:],
         )
 
-        outer = Cat(halves.low, halves.high)
-        inner = (halves.left + halves.right) << HALF
-        whole = stage(halves, product=(outer + inner)[:48])
+        outer = Cat(parts.low, parts.high)
+        inner = (parts.left + parts.right) << LOW
+        whole = stage(parts, product=(outer + inner)[:48])
 
         double = whole.product[47]
         places = Mux(double, whole.product, whole.product << 1)[:48]

@@ -7,7 +7,7 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.arithmetic.bits import normalise, round_up, shift_right
+from hw.arithmetic.bits import multiply, normalise, round_up, shift_right
 from hw.arithmetic.formats import EXPONENT_BIAS, Float32, pack
 from hw.arithmetic.pipeline import Stages
 from kohakutpu.numerics import seed_tables
@@ -199,7 +199,7 @@ class SeedUnit(wiring.Component):
         m.d.comb += [port.en.eq(1), port.addr.eq(Cat(reduced.segment, reduced.op))]
         addressed = stage(reduced)
         found = stage(addressed, c=port.data)
-        curved = stage(found, bend=found.c.c2 * found.offset)
+        curved = stage(found, bend=multiply(m, found.offset, found.c.c2))
 
         base = Cat(Const(0, C1_PLACE), curved.c.c1)
         grows = _is_any(curved.op, SLOPE_GROWS)
