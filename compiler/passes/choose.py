@@ -14,9 +14,11 @@ from math import prod
 
 from compiler.cluster.residency import COUNT_MAX, MODES, blocks_of
 from compiler.estimate import sharing
+from compiler.passes.place import try_epilogue
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
-from compiler.passes.stage import Stage, buffers, split_axis, statements
-from compiler.vector import Allocator, Operand, VectorContext, choose_block
+from compiler.passes.stage import Stage, buffers, cut, split_axis, statements
+from compiler.vector import Allocator, Operand, VectorContext, VectorLowering, choose_block
+from kohakuaccel.errors import CapacityError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store
 from kohakutpu import costs
@@ -29,7 +31,8 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 WORD_GROUPS = 4  # groups of 4 FP16 columns in a word
 OVERLAP = 8  # contractions a unit should have at least, to fill, sweep and drain at once
 SHORTEST = 4  # blocks of a chunk below which starting instructions costs more than overlap gains
-SLACK = 1.05  # among tiles that cost about the same, the largest: fewest instructions and words
+SLACK = 1.05  # ratio of costs that are about the same
+COMFORT = 1.25  # ratio that an epilogue with room is worth
 EMPTY = 16  # the block of a buffer that holds nothing
 INSTANCE = 16  # cycles an instance costs beside its work
 
@@ -44,23 +47,26 @@ def choose_knobs(program: Specialised, machine: Machine) -> Env:
     """
     env = dict(program.env)
     opened = [knob for knob in program.trace.knobs.values() if knob not in env]
-    for grid in _grids(program.trace.body):
+    for grid, outer in _grids(program.trace.body, ()):
         if not any(knob not in env for knob in opened):
             break
         stage = Stage(0, grid, env, grid.indices)
         batch = collapse_batch(program, buffers(grid.body))
         if stage.is_contraction:
-            _choose_tiles(stage, batch, machine, env, opened)
+            _choose_tiles(stage, batch, program, machine, env, opened, outer)
         _choose_blocks(stage, batch, machine, env, opened)
     return {**env, **{knob: 1 for knob in opened if knob not in env}}
 
 
-def _grids(body: Sequence[Statement]) -> Iterator[Grid]:
+def _grids(
+    body: Sequence[Statement], outer: tuple[Symbol, ...]
+) -> Iterator[tuple[Grid, tuple[Symbol, ...]]]:
+    """Yield every grid with the indices of the sweeps around it."""
     for statement in body:
         if isinstance(statement, Grid):
-            yield statement
+            yield statement, outer
         elif isinstance(statement, Repeat):
-            yield from _grids(statement.body)
+            yield from _grids(statement.body, (*outer, statement.index.symbol))
 
 
 def _choose_blocks(
@@ -94,6 +100,15 @@ def _choose_blocks(
 
 
 @dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Sizes of tiles, their estimated cycles and their sub-tiles."""
+
+    cost: float
+    area: int
+    env: Env
+
+
+@dataclass(frozen=True, slots=True)
 class _Contraction:
     """What of a tile decides its cost."""
 
@@ -106,7 +121,13 @@ class _Contraction:
 
 
 def _choose_tiles(
-    stage: Stage, batch: Batch, machine: Machine, env: Env, opened: Sequence[Symbol]
+    stage: Stage,
+    batch: Batch,
+    program: Specialised,
+    machine: Machine,
+    env: Env,
+    opened: Sequence[Symbol],
+    outer: Sequence[Symbol],
 ) -> None:
     tiles = _contractions(stage, batch.operands, env)
     axes = {
@@ -123,23 +144,66 @@ def _choose_tiles(
         for symbol in free[axis]:
             variables.setdefault(symbol, []).extend(_candidates(extent, axis == "gn"))
     if variables:
-        found: list[tuple[float, int, tuple[int, ...]]] = []
+        found: list[_Candidate] = []
         for values in product(*(sorted(set(v)) for v in variables.values())):
             trial = {**env, **dict(zip(variables, values, strict=True))}
             cost = _cost(stage, batch, tiles, trial, machine)
             if cost is not None:
                 area = sum(c.tile.gm.evaluate(trial) * c.tile.gn.evaluate(trial) for c in tiles)
-                found.append((cost, area, values))
-        least = min((cost for cost, _, _ in found), default=0.0)
-        close = [(-area, cost, values) for cost, area, values in found if cost <= least * SLACK]
-        chosen = min(close)[2] if close else (1,) * len(variables)
-        env.update(zip(variables, chosen, strict=True))
+                found.append(_Candidate(cost, area, trial))
+        least = min((candidate.cost for candidate in found), default=0.0)
+        # Among tiles that cost about the same, the largest: fewest instructions and words.
+        close = [candidate for candidate in found if candidate.cost <= least * SLACK]
+        others = [candidate for candidate in found if candidate.cost > least * SLACK]
+        found = sorted(close, key=lambda c: (-c.area, c.cost)) + sorted(
+            others, key=lambda c: c.cost
+        )
+        if found and any(c.windowed for c in tiles):
+            env.update(_with_epilogue(found, stage, program, machine, outer).env)
+        else:
+            env.update(found[0].env if found else dict.fromkeys(variables, 1))
     for symbol in free["nk"]:
         if symbol not in env:
             fed = [c for c in tiles if symbol in c.tile.nk.symbols()]
             groups = max(max(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in fed)
             instances, _ = _instances(stage, batch, env, len(machine.pairs))
             env[symbol] = _chunk(fed, groups, instances, machine)
+
+
+def _with_epilogue(
+    found: Sequence[_Candidate],
+    stage: Stage,
+    program: Specialised,
+    machine: Machine,
+    outer: Sequence[Symbol],
+) -> _Candidate:
+    """Return the best tile whose epilogue fits well, if that costs little, else fits at all.
+
+    It fits well if everything has two places and temporaries are in registers.
+    """
+    fitting: _Candidate | None = None
+    too_large = 1 << 30
+    for candidate in found:
+        if candidate.area >= too_large:
+            continue
+        if fitting is not None and candidate.cost > fitting.cost * COMFORT:
+            break
+        part = cut([stage.grid], {**candidate.env, **dict.fromkeys(outer, 0)})[0]
+        assert isinstance(part, Stage)
+        too_large = candidate.area  # for what follows, unless it fits well
+        try:
+            lowering = try_epilogue(part, program, machine, {})
+        except CapacityError:
+            continue
+        if lowering is None or _is_comfortable(lowering):
+            return candidate
+        fitting = fitting or candidate
+    return fitting or found[-1]
+
+
+def _is_comfortable(lowering: VectorLowering) -> bool:
+    windows = [placement for placement in lowering.placements if placement.memory == "L1"]
+    return all(w.role == "resident" or (w.role != "temporary" and w.slots > 1) for w in windows)
 
 
 def _contractions(stage: Stage, operands: Mapping[Buffer, Operand], env: Env) -> list[_Contraction]:

@@ -113,8 +113,7 @@ def place_stage(
     result = Placed(stage, batch)
     if 0 in counts:
         return result
-    names = [f"batch{n}" for n in range(len(batch.counts))]
-    names += [index.symbol.name for index in stage.indices]
+    names = _names(stage, batch)
     contraction = stage.is_contraction
     units = len(machine.pairs if contraction else machine.of_kind("V"))
     split = split_axis(counts, units) if counts else 0
@@ -136,6 +135,38 @@ def place_stage(
             result.items[node] = axes[0].around(lowering)
             result.shares.append(work.share(node, "V", where, axes[0], lowering))
     return result
+
+
+def try_epilogue(
+    stage: Stage, program: Specialised, machine: Machine, outer: Indices
+) -> VectorLowering | None:
+    """Lower the vector half of a contraction on one pair, for no other use than to see it.
+
+    Returns
+    -------
+    VectorLowering or None
+        ``None`` if the vector core has nothing to do.
+
+    Raises
+    ------
+    CapacityError
+        If an instance does not fit.
+    """
+    batch = collapse_batch(program, buffers(stage.grid.body))
+    work = _Work(stage, program, machine, batch, 1)
+    counts = (*batch.counts, *stage.counts)
+    if not work.vector_body or 0 in counts:
+        return None
+    ranges = [(0, count) for count in counts]
+    axes = Axes(_names(stage, batch), ranges, stage, len(batch.counts))
+    cluster, vector = (node.id for node in machine.pairs[0])
+    semaphores = Allocator(f"semaphores of cluster {cluster}", SEMAPHORES)
+    return work.epilogue(vector, cluster, axes, outer, semaphores)[0]
+
+
+def _names(stage: Stage, batch: Batch) -> list[str]:
+    names = [f"batch{n}" for n in range(len(batch.counts))]
+    return names + [index.symbol.name for index in stage.indices]
 
 
 class Axes:
@@ -195,7 +226,7 @@ class _Work:
         semaphores = Allocator(f"semaphores of cluster {cluster}", SEMAPHORES)
         windows: dict[Tile, TileWindow] = {}
         if self.vector_body:
-            lowering, windows = self._epilogue(vector, cluster, axes[1], outer[vector], semaphores)
+            lowering, windows = self.epilogue(vector, cluster, axes[1], outer[vector], semaphores)
             result.items[vector] = axes[1].around(lowering)
             result.shares.append(self.share(vector, "V", where, axes[1], lowering))
         scope = Scope(self.stage.env, {**outer[cluster], **axes[0].indices}, axes[0].batch)
@@ -214,7 +245,7 @@ class _Work:
         result.items[cluster] = half.body
         result.shares.append(Share(cluster, "C", *where, axes[0].instances, tuple(half.placements)))
 
-    def _epilogue(
+    def epilogue(
         self, node: int, cluster: int, axes: Axes, outer: Indices, credits: Allocator
     ) -> tuple[VectorLowering, dict[Tile, TileWindow]]:
         """Lower the vector half, with two places for the tile if they fit."""

@@ -296,3 +296,31 @@ def test_an_epilogue_never_touches_memory() -> None:
     stage_plan = compile_kernel(two_tiles, specs, {"gn": 4}, preset("small")).plan.stages[0]
     assert stage_plan.total("written") == 64 * 64 // 16  # the result, once
     assert stage_plan.total("sent") == 2 * 64 * 64 // 16  # both tiles, to the vector core
+
+
+@kernel
+def heavy(
+    a=L.In(M, K), b=L.In(N, K), r=L.In(M, N), s=L.In(M, N), t=L.In(M, N), u=L.In(M, N),
+    c=L.Out(M, N), *, gm=None, gn=None, nk=None
+):  # fmt: skip
+    for i, j in grid(a.tiles(gm), b.tiles(gn)):
+        acc = L.tile(gm, gn, nk)
+        for k in sweep(a.chunks32(nk)):
+            acc += a[i, k] @ b[j, k]
+        x = L.relu(acc + r[i, j]) * s[i, j]
+        c[i, j] <<= L.maximum(x * t[i, j], x - u[i, j])
+
+
+@pytest.mark.parametrize("machine", PRESETS.values(), ids=list(PRESETS))
+def test_tiles_shrink_until_their_epilogue_fits(machine: Any) -> None:
+    specs = [ArgSpec((1024, 64)), ArgSpec((1024, 64)), *[ArgSpec((1024, 1024))] * 4]
+    plan = compile_kernel(heavy, specs, {}, machine).plan
+    for unit in plan.stages[0].units:
+        assert all(p.slots == 2 for p in unit.share.placements if p.role in ("in", "out", "tile"))
+    m, n = 150, 133
+    a, b = gaussian(21, m, 40), gaussian(22, n, 40)
+    r, s, t, u = (gaussian(seed, m, n).astype(np.float32) for seed in (23, 24, 25, 26))
+    x = np.maximum(product_of(a, b).astype(np.float32) + r, 0) * s
+    expected = to_fp16(np.maximum(x * t, x - u))
+    args = [a, b, *(z.astype(np.float16) for z in (r, s, t, u))]
+    assert_same(run(heavy, *args, machine=machine, poison=True, seed=3), expected)
