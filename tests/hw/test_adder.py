@@ -55,3 +55,12 @@ def test_by_hand(simulator: Simulator) -> None:
     o = [0x3F800000, 0x3F800001, 0x3F800002, 0x7F800000, 0x00000000, 0x80000000]
     actual = simulator.stream(Adder.latency, a=a, b=b, op=Combine.SUM.value)["o"]
     vectors.assert_same(actual, np.array(o, np.uint32), np.array(a), np.array(b))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 150))
+def test_long_search(simulator: Simulator, seed: int) -> None:
+    a = vectors.random_codes(seed)
+    for b in (vectors.random_codes(seed + 1000), vectors.random_near(a, seed)):
+        actual = simulator.stream(Adder.latency, a=a, b=b, op=Combine.SUM.value)["o"]
+        vectors.assert_same(actual, codes(fp32.add, a, b), a, b)

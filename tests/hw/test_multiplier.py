@@ -53,3 +53,13 @@ def test_by_hand(simulator: Simulator) -> None:
     o = [0xC0400000, 0x7FC00000, 0x80800000, 0x00800000, 0x00000000]
     actual = simulator.stream(Multiplier.latency, a=a, b=b)["o"]
     vectors.assert_same(actual, np.array(o, np.uint32), np.array(a), np.array(b))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 150))
+def test_long_search(simulator: Simulator, seed: int) -> None:
+    a = vectors.random_codes(seed)
+    inverse = 0x7F000000 - a  # exponents that bring the product near 1, then anywhere
+    for b in (vectors.random_near(inverse, seed, 130), vectors.random_codes(seed + 1000)):
+        actual = simulator.stream(Multiplier.latency, a=a, b=b)["o"]
+        vectors.assert_same(actual, codes(a, b), a, b)

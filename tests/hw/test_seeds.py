@@ -100,3 +100,12 @@ def test_a_table_of_other_signs_is_refused() -> None:
     falling = replace(table, rows=((1 << 27, -900000, 1), *table.rows[1:]))
     with pytest.raises(ValueError, match="segment 0: c1 is -900000, not 21 bits without sign"):
         seeds.row(Seed.EXP2, falling, 0)
+
+
+@pytest.mark.slow
+@cocotb
+@each_seed
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_long_search(simulator: Simulator, op: Seed, seed: int) -> None:
+    codes = vectors.random_codes(seed, 1 << 22)
+    assert_equal_to_fast(simulator, op, codes & 0x7FFFFFFF if op != Seed.EXP2 else codes)
