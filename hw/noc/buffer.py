@@ -31,9 +31,11 @@ class ElasticBuffer(wiring.Component):
         m = Module()
         # Plain bits: a structure would get debugging wires for all its fields, here in thousands.
         width = Shape.cast(self._shape).width
-        head, spare = Signal(width, reset_less=True), Signal(width, reset_less=True)
+        head = Signal(width, reset_less=True)
+        spare = Signal(width, reset_less=True)
         incoming = Value.cast(self.i.payload)
-        head_valid, spare_valid = Signal(), Signal()
+        head_valid = Signal()
+        spare_valid = Signal()
         m.d.comb += [
             self.i.ready.eq(~spare_valid),
             self.o.valid.eq(head_valid),

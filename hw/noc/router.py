@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -97,6 +97,7 @@ class Router(wiring.Component):
             meets = [(head.dest & self.behind[out]).any() for out in outputs]
             m.d.comb += [needed.eq(Cat(*meets)), buffer.o.ready.eq((needed & ~done) == 0)]
             with m.If(buffer.o.valid):
+                m.d.sync += Assert(needed.any(), "a flit for nobody")
                 m.d.sync += taken.eq(Mux(buffer.o.ready, 0, done))
             for index, out in enumerate(outputs):
                 wants[port][out] = buffer.o.valid & needed[index] & ~taken[index]
