@@ -6,6 +6,8 @@ Affine terms that name such a loop stay: its index is 0 and the roll pass drops 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.program import Advance, Emit, Loop
 from kohakutpu import isa
 
@@ -15,7 +17,7 @@ SLOTS = 2  # waits, and posts, of one instruction
 WAIT_COUNT_MAX = 15
 
 
-def simplify(body: list[Item]) -> list[Item]:
+def simplify(body: Sequence[Item]) -> list[Item]:
     """Return the smaller tree; the loops of ``body`` are taken over and changed."""
     result: list[Item] = []
     for item in body:
@@ -34,7 +36,7 @@ def simplify(body: list[Item]) -> list[Item]:
     return result
 
 
-def merge_syncs(body: list[Item]) -> list[Item]:
+def merge_syncs(body: Sequence[Item]) -> list[Item]:
     """Let neighbours in an engine's queue do the waits and posts of a ``SYNC``.
 
     In one straight line, a ``SYNC`` that only waits joins the next instruction of its engine, and

@@ -186,7 +186,10 @@ class Trees:
 
     def emit(self, chain: list[Loop]) -> Emit:
         r = self.random
-        semaphores = {"waits": ((r.randrange(4), 1),), "posts": ((0, r.randrange(4)),)}
+        semaphores: dict[str, Any] = {
+            "waits": ((r.randrange(4), 1),),
+            "posts": ((0, r.randrange(4)),),
+        }
         kind = r.randrange(5)
         if kind == 0:
             operands: dict[str, Any] = {

@@ -62,13 +62,13 @@ def test_waits_for_one_semaphore_add_up_as_far_as_they_fit() -> None:
 
 
 def test_what_must_stay_apart_stays() -> None:
-    three = [sync(1, waits=((1, 1),)), gemm(waits=((2, 1), (3, 1)))]
+    three: list[Any] = [sync(1, waits=((1, 1),)), gemm(waits=((2, 1), (3, 1)))]
     # Its post must not wait for what the instruction waits for.
-    posts_early = [sync(1, waits=((1, 1),), posts=((0, 9),)), gemm(waits=((2, 1),))]
+    posts_early: list[Any] = [sync(1, waits=((1, 1),), posts=((0, 9),)), gemm(waits=((2, 1),))]
     # The posts of a full instruction, then another engine's wait.
-    other_engine = [sync(0, waits=((1, 1),)), gemm()]
-    barrier = [sync(1, waits=((1, 1),)), Emit(isa.BARRIER, {}), gemm()]
-    around_a_loop = [gemm(), Loop("k", 3, [gemm()]), sync(1, posts=((0, 1),))]
+    other_engine: list[Any] = [sync(0, waits=((1, 1),)), gemm()]
+    barrier: list[Any] = [sync(1, waits=((1, 1),)), Emit(isa.BARRIER, {}), gemm()]
+    around_a_loop: list[Any] = [gemm(), Loop("k", 3, [gemm()]), sync(1, posts=((0, 1),))]
     for body in (three, posts_early, other_engine, barrier, around_a_loop):
         expected = shape(body)
         assert shape(merge_syncs(body)) == expected
