@@ -52,12 +52,8 @@ class Session:
         library.advance.argtypes = [ctypes.c_void_p]
         library.value.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
         library.value.restype = ctypes.c_void_p
-        self._library, self._model = library, library.start()
-        self._places = {
-            port.name: _place(port, library.value(self._model, index))
-            for index, port in enumerate(ports)
-        }
-        self.cycle = 0
+        self._library, self._model = library, None
+        self.restart()
 
     def __setitem__(self, name: str, value: int) -> None:
         """Drive an input."""
@@ -81,10 +77,20 @@ class Session:
         self._library.advance(self._model)
         self.cycle += 1
 
+    def restart(self) -> None:
+        """Begin again, in the initial state."""
+        self.close()
+        self._model = self._library.start()
+        self._places = {
+            name: _place(port, self._library.value(self._model, index))
+            for index, (name, port) in enumerate(self.ports.items())
+        }
+        self.cycle = 0
+
     def close(self) -> None:
         """Free the model."""
         if self._model is not None:
-            self._places.clear()
+            self._places = {}
             self._library.finish(self._model)
             self._model = None
 
