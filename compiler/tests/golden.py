@@ -106,7 +106,7 @@ def quantise(x: Array) -> tuple[Array, Array]:
     padded = padded.reshape(rows, blocks, 32)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         amax = np.max(np.abs(padded), axis=2)
-        good: Array = np.isfinite(padded).all(axis=2)
+        good = np.asarray(np.isfinite(padded).all(axis=2))
         exponent = np.where(good & (amax > 0), np.frexp(amax)[1] - 1.0, 0)  # floor(log2(amax))
         elements = np.rint(padded * 2.0 ** (6 - exponent)[:, :, None])
     elements = np.where(good[:, :, None], np.clip(elements, -127, 127), 0)
