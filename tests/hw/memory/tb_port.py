@@ -126,6 +126,7 @@ async def full_rate(dut: Any) -> None:
     for shape, least in (
         (Read(0, 64, 16 * 8, 10, nodes=1), 0.99),
         (Read(4, 512, 16, 10, nodes=1, form=Form.LINEAR), 0.99),
+        (Read(1, 512, 12, 10, nodes=1), 0.99),  # inside one word
         (Read(1, 64, 16 * 8 - 4, 10, nodes=1), 8 / 9 - 0.01),  # rows that begin inside a word
         (Read(1, 64, 16 * 8, 10, nodes=1), 8 / 9 - 0.01),
     ):
