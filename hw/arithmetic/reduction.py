@@ -90,11 +90,11 @@ class Partials(wiring.Component):
     """Adds group ``q`` of a row to partial ``q mod 8``; then hands out the row's partials.
 
     Partials live in a ring: a row takes the next ``min(groups, 8)`` places, and places are read
-    in order, one a cycle, once their row is complete. The ring never overflows. Take the last
-    cycle in which nothing was there to read: in use are then at most the 8 places of the row whose
-    groups were coming in 7 cycles before, since rows that ended earlier are complete and read,
-    and one for each of those 7 cycles. From there on every cycle takes one place at most and
-    frees one: 15 in use, 16 while it does so.
+    in order, one a cycle, once their row is complete, 8 cycles after its last group. The ring never
+    overflows. Take the last cycle in which nothing was there to read. Rows that ended 8 cycles
+    before or earlier are read; the row then coming in had 7 places, or 8 and a last group to come
+    that takes none; and each of the 8 cycles took one place at most. That is 15. From there on
+    every cycle takes one place at most and frees one.
 
     Members
     -------
@@ -136,21 +136,24 @@ class Partials(wiring.Component):
                 m.d.sync += [index.eq(0), again.eq(0), start.eq(following)]
                 m.d.sync += ends.bit_select((following - 1)[: len(at)], 1).eq(1)
 
-        # A partial is wanted again 8 cycles after it was read at the earliest, and back in 7.
+        # A partial is wanted again 8 cycles after it was read at the earliest, and is back in 8.
+        to_sum = 1 + adder.latency
         m.d.comb += [
             old.addr.eq(at),
+            write.en.eq(delayed(m, self.valid, to_sum, reset=True)),
+            write.addr.eq(delayed(m, at, to_sum)),
+            write.data.value.eq(adder.o),
+            write.data.op.eq(delayed(m, self.i.op, to_sum)),
+        ]
+        m.d.sync += [
             adder.op.eq(self.i.op),
             adder.a.eq(self.i.value),
             adder.b.eq(Mux(again, old.data.value, identity(self.i.op))),
-            write.en.eq(delayed(m, self.valid, adder.latency, reset=True)),
-            write.addr.eq(delayed(m, at, adder.latency)),
-            write.data.value.eq(adder.o),
-            write.data.op.eq(delayed(m, self.i.op, adder.latency)),
         ]
 
         read, complete = Signal(place), Signal(place)
-        row_done = delayed(m, self.valid & self.i.ends_row, adder.latency, reset=True)
-        row_end = delayed(m, following, adder.latency)
+        row_done = delayed(m, self.valid & self.i.ends_row, to_sum, reset=True)
+        row_end = delayed(m, following, to_sum)
         with m.If(row_done):
             m.d.sync += complete.eq(row_end)
         m.d.comb += [out.addr.eq(read), self.o_valid.eq(read != complete)]
