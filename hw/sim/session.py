@@ -1,15 +1,14 @@
 """A component, compiled, that a test or a device clocks step by step."""
 
 import ctypes
-import os
 import re
 from functools import partial
 from typing import Self
 
-from amaranth.back import verilog
 from amaranth.lib import wiring
 
 from hw.sim import cache, toolchain
+from hw.sim.emit import emit
 from hw.sim.simulator import COMPILER, VERILATOR, Port, _build, _ports
 
 C_TYPES = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
@@ -36,10 +35,9 @@ class Session:
 
     def __init__(self, component: wiring.Component) -> None:
         tools = toolchain.find()
-        os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
         ports = _ports(component)
         self.ports = {port.name: port for port in ports}
-        text = verilog.convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+        text = emit(component)
         if re.search(r"^\s*input clk;", text, re.MULTILINE) is None:
             raise ValueError(f"{type(component).__name__} has no clock: nothing to step")
         driver = _driver(ports)

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from amaranth.back import verilog
 from amaranth.hdl import Shape, Value
 from amaranth.lib import wiring
 from numpy.typing import ArrayLike, NDArray
 
 from hw.sim import cache, toolchain
+from hw.sim.emit import emit
 
 VERILATOR = """
     --cc --top-module top --prefix Vtop -O3 --x-assign fast --x-initial fast --noassert
@@ -91,9 +91,8 @@ class Simulator:
 
     def __init__(self, component: wiring.Component) -> None:
         tools = toolchain.find()
-        os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")  # in process: the fast one
         self.ports = _ports(component)
-        text = verilog.convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+        text = emit(component)
         clocked = re.search(r"^\s*input clk;", text, re.MULTILINE) is not None
         driver = _driver(self.ports, clocked)
         contents = [tools.versions, text, driver, *VERILATOR, *COMPILER]
