@@ -1,0 +1,316 @@
+"""DRAIN: a tile becomes words, and words become WRITEs or DATA.
+
+In row order the four rows of a group go side by side, a word of each after the other: that is how
+they come out of the corner-turn. To memory a row may start inside a word; then each word of memory
+takes what the row's last word has left over.
+"""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.cluster.accumulator import SUBTILE
+from hw.cluster.tile import QUARTER_BITS, UNIT_BITS, Tile, TileReader
+from hw.common.interfaces import Engine, code, record_of, resolved, tag
+from hw.noc.flit import (
+    ELEMENT_BITS,
+    WORD_ADDRESS_BITS,
+    WORD_BITS,
+    Buffer,
+    Cause,
+    Flit,
+    Form,
+    Kind,
+)
+from kohakutpu.config import LANES, MAX_NODES, QUARTERS_PER_WORD, Machine
+from kohakutpu.isa.operands import LOCAL_BITS
+
+RECORD = record_of("C", 2)
+TRANSFER = tag(2, 0)
+WIDE_BITS = WORD_ADDRESS_BITS + 6  # of a word that may lie past every memory
+COUNT_BITS = MAX_NODES.bit_length()
+
+PLACE = data.StructLayout(
+    {
+        "valid": 1,
+        "address": WIDE_BITS,
+        "mask": QUARTERS_PER_WORD,
+        "lane": 2,
+        "half": 1,
+        "first": 1,
+        "row_last": 1,
+        "last_element": ELEMENT_BITS,
+        "last": 1,
+    }
+)
+"""Where a word goes; `valid` is 0 for a row that is not written."""
+
+
+class DrainEngine(wiring.Component):
+    """The DRAIN engine of a cluster.
+
+    Parameters
+    ----------
+    node : int
+        The cluster.
+    machine : Machine
+        Sizes.
+
+    Members
+    -------
+    engine : Out(Engine)
+        See `hw.common.interfaces`; ``step`` says that a word was sent.
+    read : Out(stream of 14 bits)
+        Sub-tiles wanted from the accumulator.
+    subtile : In(SUBTILE)
+        What it answers, a cycle later.
+    """
+
+    def __init__(self, node: int, machine: Machine) -> None:
+        self._node, self._machine = node, machine
+        super().__init__(
+            {
+                "engine": Out(Engine("C", 2)),
+                "read": Out(stream.Signature(LOCAL_BITS)),
+                "subtile": In(SUBTILE),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Check, read and send, wait for all of it."""
+        m = Module()
+        engine = self.engine
+        m.submodules.reader = reader = TileReader()
+        wiring.connect(m, reader.read, wiring.flipped(self.read))
+        ins = Signal(resolved(RECORD))
+        to_memory = ins.to == code(RECORD, "to", "memory")
+        to_vector = ~to_memory & (ins.buffer == Buffer.VECTOR)
+        by_tile = ins.order == code(RECORD, "order", "tile")
+        single = ins.format == code(RECORD, "format", "fp32")
+        whole, units = Signal(UNIT_BITS), Signal(UNIT_BITS)  # quarters of a row: all, written
+        skew = Signal(2)
+        tile = Signal(Tile)
+        m.d.comb += [
+            whole.eq(Mux(single, ins.gn << 1, ins.gn)),
+            units.eq(whole),
+            tile.acc.eq(ins.acc),
+            tile.gn.eq(ins.gn),
+            tile.groups.eq(ins.gm),
+            tile.units.eq(units),
+            tile.chunks.eq((units + skew + 3) >> 2),
+            tile.single.eq(single),
+            tile.by_tile.eq(by_tile),
+            tile.masked.eq(~to_memory),
+            tile.rows.eq(ins.rows),
+            tile.cols.eq(ins.cols),
+            reader.tile.eq(tile),
+            reader.subtile.eq(self.subtile),
+        ]
+        with m.If(to_memory & ~by_tile):
+            m.d.comb += [
+                skew.eq(ins.mem[:2]),
+                units.eq(Mux(single, (ins.cols + 1) >> 1, (ins.cols + 3) >> 2)),
+                tile.groups.eq((ins.rows + LANES - 1) >> 2),
+            ]
+
+        pending = Signal(COUNT_BITS)
+        start, active, busy = Signal(), Signal(), Signal()
+        place = self._place(m, ins, tile, reader, start, active, skew, to_memory, to_vector)
+        asks = self._send(m, ins, reader, place, skew, busy, active, to_memory, to_vector)
+        receivers = sum((ins.nodes[n] for n in range(MAX_NODES)), Const(0))
+        wanted = Mux(asks, Mux(to_memory, 1, receivers), 0)
+        m.d.sync += pending.eq(pending + wanted - engine.ack.valid)
+        m.d.comb += [engine.step.eq(engine.o.valid & engine.o.ready), engine.fault.pc.eq(ins.pc)]
+        m.d.comb += reader.start.eq(start)
+
+        left, right, product = Signal(12), Signal.like(ins.stride), Signal(36)
+        m.d.sync += product.eq(left * right)
+        size = Signal(UNIT_BITS)  # of a row, or a group, at the receiver
+        limit = Mux(to_vector, self._machine.vl1_words, self._machine.l1_entries)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += engine.i.ready.eq(1)
+                m.d.sync += ins.eq(engine.i.payload)
+                with m.If(engine.i.valid):
+                    m.next = "MEASURE TILE"
+            with m.State("MEASURE TILE"):
+                m.d.comb += [left.eq(ins.gm), right.eq(ins.gn)]
+                m.next = "CHECK TILE"
+            with m.State("CHECK TILE"):
+                rows = Mux(to_vector & ~by_tile, ins.gm << 2, ins.gm)
+                m.d.comb += [left.eq(rows - 1), right.eq(ins.stride)]
+                with m.If(ins.acc + product > self._machine.acc_subtiles):
+                    m.d.comb += _fault(engine, Cause.ACC_RANGE)
+                    m.d.comb += [left.eq(ins.gm), right.eq(ins.gn)]
+                with m.Elif(to_memory & by_tile & (ins.mem[:2] != 0)):
+                    m.d.comb += _fault(engine, Cause.MISALIGNED)
+                    m.d.comb += [left.eq(ins.gm), right.eq(ins.gn)]
+                with m.Else():
+                    m.next = "CHECK RECEIVER"
+            with m.State("CHECK RECEIVER"):
+                m.d.comb += [left.eq(rows - 1), right.eq(ins.stride)]
+                m.d.comb += size.eq(
+                    Mux(to_vector, Mux(by_tile, whole, (whole + 3) >> 2), (ins.gn + 7) >> 3)
+                )
+                with m.If(~to_memory & (ins.mem + product + size > limit)):
+                    m.d.comb += _fault(engine, Cause.L1_RANGE)
+                with m.Elif(to_memory & ((ins.rows == 0) | (ins.cols == 0))):
+                    m.next = "WAIT"
+                with m.Else():
+                    m.d.comb += start.eq(1)
+                    m.next = "WAIT"
+            with m.State("WAIT"):
+                with m.If(~active & ~busy & (pending == 0)):
+                    m.d.comb += engine.done.eq(1)
+                    m.next = "IDLE"
+        return m
+
+    def _place(
+        self,
+        m: Module,
+        ins: data.View,
+        tile: data.View,
+        reader: TileReader,
+        start: Value,
+        active: Signal,
+        skew: Value,
+        to_memory: Value,
+        to_vector: Value,
+    ) -> data.View:
+        """Return where the next word goes; ``reader.enable`` says that it is read."""
+        by_tile = tile.by_tile
+        group, chunk, number = Signal.like(tile.groups), Signal.like(tile.chunks), Signal(2)
+        group_base, line, here = Signal(WIDE_BITS), Signal(WIDE_BITS), Signal(WIDE_BITS)
+        row = Signal(12)  # first of the group
+        first = Signal()
+        last_group, last_chunk = group + 1 == tile.groups, chunk + 1 == tile.chunks
+        ragged = (tile.units - 1)[:2]  # last quarter of the last chunk
+        last_number, final_number = Signal(2), Signal(2)
+        m.d.comb += [
+            last_number.eq(Mux(by_tile & last_chunk, ragged, 3)),
+            final_number.eq(Mux(to_memory & ~by_tile, (tile.rows - 1)[:2], last_number)),
+        ]
+        place = Signal(PLACE)
+        quarters = [Cat(Const(k, 2), chunk) for k in range(QUARTERS_PER_WORD)]
+        m.d.comb += [
+            place.valid.eq(by_tile | ~to_memory | (row + number < tile.rows)),
+            place.address.eq(here),
+            place.mask.eq(Cat(by_tile | ((q >= skew) & (q < skew + tile.units)) for q in quarters)),
+            place.lane.eq(number),
+            place.half.eq(chunk[0]),
+            place.first.eq(first),
+            place.row_last.eq(last_chunk),
+            place.last_element.eq(Mux(last_chunk & ~by_tile, Cat(Const(3, 2), ragged), 15)),
+            place.last.eq(last_group & last_chunk & (number == final_number)),
+            reader.number.eq(number),
+            reader.turn.eq(skew),
+            reader.release.eq(reader.enable & (number == last_number)),
+        ]
+        row_step = Mux(by_tile, 1, Mux(to_memory | to_vector, ins.stride, 0))
+        chunk_step = Mux(to_memory | to_vector, 1, chunk[0])
+        group_step = Mux(by_tile | ~(to_memory | to_vector), ins.stride, ins.stride << 2)
+        following = Signal(WIDE_BITS)
+        with m.If(reader.enable):
+            m.d.comb += following.eq(here + row_step)
+            m.d.sync += [number.eq(number + 1), first.eq(0), here.eq(following)]
+            with m.If(number == last_number):
+                m.d.sync += [number.eq(0), chunk.eq(chunk + 1)]
+                with m.If(last_chunk):
+                    m.d.comb += following.eq(group_base + group_step)
+                    m.d.sync += [
+                        chunk.eq(0),
+                        row.eq(row + LANES),
+                        group.eq(group + 1),
+                        group_base.eq(following),
+                        line.eq(following),
+                    ]
+                    with m.If(last_group):
+                        m.d.sync += active.eq(0)
+                with m.Elif(~by_tile):
+                    m.d.comb += following.eq(line + chunk_step)
+                    m.d.sync += line.eq(following)
+        with m.If(start):
+            base = Mux(to_memory, ins.mem >> 2, ins.mem)
+            m.d.sync += [
+                active.eq(1),
+                first.eq(1),
+                group.eq(0),
+                chunk.eq(0),
+                number.eq(0),
+                row.eq(0),
+                group_base.eq(base),
+                line.eq(base),
+                here.eq(base),
+            ]
+        return place
+
+    def _send(
+        self,
+        m: Module,
+        ins: data.View,
+        reader: TileReader,
+        place: data.View,
+        skew: Value,
+        busy: Signal,
+        active: Value,
+        to_memory: Value,
+        to_vector: Value,
+    ) -> Value:
+        """Make the flit of the word that was read; return whether one with ``ack`` leaves."""
+        o = self.engine.o
+        here = Signal(PLACE)
+        advance = ~busy | o.ready | ~here.valid
+        m.d.comb += reader.enable.eq(active & reader.there & advance)
+        # What the same row's last word has left over: four words ago.
+        over = [Signal(WORD_BITS, name=f"over_{n}", reset_less=True) for n in range(LANES)]
+        with m.If(advance):
+            m.d.sync += [busy.eq(reader.enable), here.eq(place)]
+            with m.If(busy):
+                m.d.sync += [a.eq(b) for a, b in zip(over, [reader.o, *over[:-1]], strict=True)]
+        # A receiver gets zeros where memory gets nothing.
+        word = Cat(
+            Mux(
+                to_memory | here.mask[k],
+                Mux(skew > k, over[-1], reader.o).word_select(k, QUARTER_BITS),
+                0,
+            )
+            for k in range(QUARTERS_PER_WORD)
+        )
+
+        flit = Flit(o.payload)
+        write, fields = flit.fields.write, flit.fields.data
+        past = here.address[WORD_ADDRESS_BITS:].any()
+        m.d.comb += [o.valid.eq(busy & here.valid), flit.word.raw.eq(word)]
+        with m.If(to_memory):
+            m.d.comb += [
+                flit.kind.eq(Kind.WRITE),
+                # The last word there can be is past every memory that is smaller.
+                write.address.eq(Mux(past, (1 << WORD_ADDRESS_BITS) - 1, here.address)),
+                write.mask.eq(here.mask),
+                write.ack.eq(here.last),
+                write.tag.eq(TRANSFER),
+                write.pc.eq(ins.pc),
+            ]
+        with m.Else():
+            m.d.comb += [
+                flit.kind.eq(Kind.DATA),
+                flit.dest.eq(ins.nodes),
+                fields.landing.buffer.eq(ins.buffer),
+                fields.landing.form.eq(Mux(to_vector, Form.LINEAR, Form.ROWS)),
+                fields.landing.residual.eq(ins.residual),
+                fields.landing.offset.eq(here.address),
+                fields.landing.stride.eq(ins.stride),
+                fields.landing.detail.eq(Mux(to_vector, 0, Cat(here.lane, here.half))),
+                fields.last_element.eq(here.last_element),
+                fields.first.eq(here.first),
+                fields.row_last.eq(here.row_last),
+                fields.last.eq(here.last),
+                fields.ack.eq(here.last),
+                fields.requester.eq(self._node),
+                fields.tag.eq(TRANSFER),
+            ]
+        return o.valid & o.ready & here.last
+
+
+def _fault(engine: wiring.PureInterface, cause: Cause) -> list:
+    return [engine.fault.valid.eq(1), engine.fault.cause.eq(cause)]

@@ -1,0 +1,258 @@
+"""Reading a tile for DRAIN: sub-tiles become quarters of rows.
+
+A *quarter column* is 4 rows of one quarter: a sub-tile in FP16, half of one in FP32. A *chunk* is 4
+of them, that is 4 words whichever way it is read. In row order quarter column ``u`` holds quarter
+``u`` of each row of its group; in tile order it is word ``u`` of the group's sub-tiles.
+"""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from hw.arithmetic.converters import Narrower
+from hw.arithmetic.formats import Float32
+from hw.arithmetic.pipeline import delayed
+from hw.cluster.accumulator import SUBTILE
+from kohakutpu.config import LANES, WORD_BYTES
+from kohakutpu.isa.operands import LOCAL_BITS
+
+QUARTER_BITS = 64
+CHUNKS = 4
+"""Chunks between the accumulator and the sender."""
+
+UNIT_BITS = 11  # 2 * 1023 quarter columns
+
+
+class Tile(data.Struct):
+    """What is to be read.
+
+    Members
+    -------
+    acc : 14
+        First sub-tile.
+    gn : 10
+        Sub-tiles across the tile.
+    groups : 10
+        Groups of 4 rows to read, from the first.
+    units : 11
+        Quarter columns of a group that are read.
+    chunks : 10
+        Chunks of a group that leave, at least those that `units` fill.
+    single : 1
+        FP32, not FP16.
+    by_tile : 1
+        Tile order.
+    masked : 1
+        Elements at and past `rows` and `cols` are zeros.
+    rows, cols : 12
+        Extents.
+    """
+
+    acc: LOCAL_BITS
+    gn: 10
+    groups: 10
+    units: UNIT_BITS
+    chunks: 10
+    single: 1
+    by_tile: 1
+    masked: 1
+    rows: 12
+    cols: 12
+
+
+MARK = data.StructLayout(
+    {
+        "writes": 1,
+        "completes": 1,  # its chunk
+        "chunk": 2,
+        "unit": 2,
+        "half": 1,  # of an FP32 sub-tile
+        "down": LANES,  # rows that are data
+        "across": LANES,
+    }
+)
+
+
+class TileReader(wiring.Component):
+    """Read the quarter columns of a tile, group by group, into a ring of chunks.
+
+    Members
+    -------
+    start : In(1)
+        Begin with `tile`, which stays as it is until all chunks have been released.
+    tile : In(Tile)
+        What to read.
+    read : Out(stream of 14 bits)
+        Sub-tiles wanted from the accumulator.
+    subtile : In(SUBTILE)
+        What it answers, a cycle later.
+    there : Out(1)
+        The oldest chunk is complete.
+    release : In(1)
+        It was sent.
+    enable : In(1)
+        Read a word of it.
+    number : In(2)
+        The row, in tile order the quarter column.
+    turn : In(2)
+        Places to rotate the word's quarters by, upwards.
+    o : Out(256)
+        The word, a cycle later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "start": In(1),
+                "tile": In(Tile),
+                "read": Out(stream.Signature(LOCAL_BITS)),
+                "subtile": In(SUBTILE),
+                "there": Out(1),
+                "release": In(1),
+                "enable": In(1),
+                "number": In(2),
+                "turn": In(2),
+                "o": Out(8 * WORD_BYTES),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Walk, convert, turn."""
+        m = Module()
+        mark, taken = self._walk(m)
+        read = delayed(m, Mux(taken, mark.as_value(), 0), 1, reset=True)
+        first = data.View(MARK, read)
+        latency = Narrower.latency
+        last = data.View(MARK, delayed(m, read, latency, reset=True))
+        halves, singles = [], []
+        for index in range(LANES * LANES):
+            row, column = divmod(index, LANES)
+            m.submodules[f"narrower_{index}"] = narrower = Narrower()
+            kept = ~self.tile.masked | (first.down[row] & first.across[column])
+            element = Signal(Float32, name=f"element_{index}")
+            m.d.comb += element.eq(Mux(kept, self.subtile[index].as_value(), 0))
+            m.d.comb += narrower.i.eq(element)
+            halves.append(narrower.o.as_value())
+            singles.append(delayed(m, element.canonical, latency))
+        quarters = self._quarters(m, halves, singles, last.half)
+        self._ring(m, quarters, last)
+        return m
+
+    def _walk(self, m: Module) -> tuple[Signal, Signal]:
+        """Return what is read in this cycle, and whether it is."""
+        tile = self.tile
+        active = Signal()
+        group, chunk = Signal.like(tile.groups), Signal.like(tile.chunks)
+        unit = Signal(UNIT_BITS)
+        base = Signal(LOCAL_BITS)  # first sub-tile of the group
+        row, column = Signal(12), Signal(12)  # of the first element
+        place = Signal(2)
+        room = Signal(range(CHUNKS + 1), init=CHUNKS)
+        inside = unit < tile.units
+        # Half a chunk may be missing at the end of a row.
+        completes = (unit[:2] == 3) | ~(unit + 1 < tile.units)
+        last_chunk = chunk + 1 == tile.chunks
+        asks = active & ((room != 0) | (unit[:2] != 0))
+        taken = Signal()
+        opens = taken & (unit[:2] == 0)
+        m.d.comb += [
+            self.read.valid.eq(asks & inside),
+            self.read.payload.eq(base + Mux(tile.single, unit >> 1, unit)),
+            taken.eq(asks & (~inside | self.read.ready)),
+        ]
+        m.d.sync += room.eq(room + self.release - opens)
+        mark = Signal(MARK)
+        m.d.comb += [
+            mark.writes.eq(inside),
+            mark.completes.eq(completes),
+            mark.chunk.eq(place),
+            mark.unit.eq(unit[:2]),
+            mark.half.eq(unit[0]),
+            mark.down.eq(Cat(row + n < tile.rows for n in range(LANES))),
+            mark.across.eq(Cat(column + n < tile.cols for n in range(LANES))),
+        ]
+        with m.If(taken):
+            m.d.sync += unit.eq(unit + 1)
+            with m.If(~tile.single | unit[0]):
+                m.d.sync += column.eq(column + LANES)
+            with m.If(completes):
+                m.d.sync += [place.eq(place + 1), chunk.eq(chunk + 1)]
+                m.d.sync += unit.eq(Cat(Const(0, 2), (unit[2:] + 1)[: UNIT_BITS - 2]))
+                with m.If(last_chunk):
+                    m.d.sync += [
+                        chunk.eq(0),
+                        unit.eq(0),
+                        column.eq(0),
+                        row.eq(row + LANES),
+                        base.eq(base + tile.gn),
+                        group.eq(group + 1),
+                        active.eq(group + 1 != tile.groups),
+                    ]
+        with m.If(self.start):
+            m.d.sync += [
+                active.eq(1),
+                group.eq(0),
+                chunk.eq(0),
+                unit.eq(0),
+                row.eq(0),
+                column.eq(0),
+                base.eq(tile.acc),
+            ]
+        return mark, taken
+
+    def _quarters(self, m: Module, halves: list, singles: list, half: Signal) -> list[Signal]:
+        """Return the four quarters of a quarter column."""
+        quarters = []
+        for row in range(LANES):
+            first = LANES * row
+            pairs = [Cat(singles[first : first + 2]), Cat(singles[first + 2 : first + 4])]
+            in_rows = Mux(half, pairs[1], pairs[0])
+            # In tile order quarters 2r and 2r + 1 of a sub-tile are row r.
+            at = LANES * (row // 2) + 2 * (row % 2)
+            upper, lower = singles[at : at + 2], singles[at + 8 : at + 10]
+            in_tile = Mux(half, Cat(lower), Cat(upper))
+            single = Mux(self.tile.by_tile, in_tile, in_rows)
+            quarter = Signal(QUARTER_BITS, name=f"quarter_{row}")
+            both = Mux(self.tile.single, single, Cat(halves[first : first + LANES]))
+            m.d.comb += quarter.eq(both)
+            quarters.append(quarter)
+        return quarters
+
+    def _ring(self, m: Module, quarters: list[Signal], mark: data.View) -> None:
+        """Quarter ``r`` of quarter column ``u`` is in bank ``(r + u) % 4``."""
+        oldest = Signal(2)
+        complete = Signal(range(CHUNKS + 1))
+        m.d.sync += complete.eq(complete + mark.completes - self.release)
+        m.d.comb += self.there.eq(complete != 0)
+        with m.If(self.release):
+            m.d.sync += oldest.eq(oldest + 1)
+        turned = _rotated(m, Cat(quarters), mark.unit)
+        outs = []
+        for bank in range(LANES):
+            memory = Memory(shape=QUARTER_BITS, depth=LANES * CHUNKS, init=[])
+            m.submodules[f"bank_{bank}"] = memory
+            into, out = memory.write_port(), memory.read_port()
+            unit = Mux(self.tile.by_tile, self.number, (bank - self.number)[:2])[:2]
+            m.d.comb += [
+                into.addr.eq(Cat(mark.unit, mark.chunk)),
+                into.data.eq(turned.word_select(bank, QUARTER_BITS)),
+                into.en.eq(mark.writes),
+                out.addr.eq(Cat(unit, oldest)),
+                out.en.eq(self.enable),
+            ]
+            outs.append(out.data)
+        amount = Signal(2)
+        with m.If(self.enable):
+            m.d.sync += amount.eq(self.turn - self.number)
+        m.d.comb += self.o.eq(_rotated(m, Cat(outs), amount))
+
+
+def _rotated(m: Module, word: Cat, places: Signal) -> Signal:
+    """Rotate a word's quarters upwards."""
+    result = Signal(4 * QUARTER_BITS, name="rotated")
+    with m.Switch(places):
+        for place in range(LANES):
+            with m.Case(place):
+                m.d.comb += result.eq(word.rotate_left(place * QUARTER_BITS))
+    return result
