@@ -1,0 +1,181 @@
+"""The registers of the control node behind AXI4-Lite; `Register` is the map."""
+
+import enum
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from hw.common.counters import PER_WORD, REPORTS
+from hw.control.lite import DATA_BITS, AxiLite
+from hw.noc.flit import NODE_BITS, PC_BITS, WORD_BITS, Cause
+from kohakutpu.config import MAX_NODES, Machine
+
+IDENTITY = int.from_bytes(b"KTPU", "little")
+VERSION = 1
+COUNTERS = 0x800
+"""Byte address of the counters: 64 bytes a node, in the order of `hw.common.counters.NAMES`."""
+
+WATCHDOG = 1 << 20
+"""Cycles without progress that are too many, until the host says otherwise."""
+
+OKAY, SLVERR = 0, 2
+
+
+class Register(enum.IntEnum):
+    """Byte addresses. All are read; those up to `COMMAND` that the host may write say so."""
+
+    IDENTITY = 0x00
+    VERSION = 0x04
+    HASH_LOW = 0x08
+    HASH_HIGH = 0x0C
+    TABLE = 0x10  # written: word address of the unit table
+    UNITS = 0x14  # written: entries of it
+    WATCHDOG = 0x18  # written: cycles
+    COMMAND = 0x1C  # written: bit 0 go, bit 1 stop
+    STATUS = 0x20  # bit 0 busy, bit 1 done, bit 2 fault
+    FAULT = 0x24  # pc 19:0, cause 23:20, unit 27:24
+    CYCLES_LOW = 0x28
+    CYCLES_HIGH = 0x2C
+
+
+class Status(data.Struct):
+    """`Register.STATUS`."""
+
+    busy: 1
+    done: 1
+    fault: 1
+
+
+class FaultReport(data.Struct):
+    """`Register.FAULT`."""
+
+    pc: PC_BITS
+    cause: Cause
+    unit: NODE_BITS
+
+
+class Registers(wiring.Component):
+    """What the host reads and writes.
+
+    Parameters
+    ----------
+    machine : Machine
+        For identity.
+
+    Members
+    -------
+    bus : In(AxiLite)
+        One transfer at a time. A write of part of a register, and an address with no register, is
+        answered with SLVERR and changes nothing.
+    table, units, watchdog : Out
+        As written.
+    go, stop : Out(1)
+        `COMMAND` was written, in this cycle.
+    status, fault, cycles : In
+        As read.
+    count_enable, count_index, count_word : In
+        Counters of a node, to be kept: word ``node * REPORTS + n``.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._hash = int(machine.hash, 16)
+        super().__init__(
+            {
+                "bus": In(AxiLite()),
+                "table": Out(32),
+                "units": Out(range(MAX_NODES + 1)),
+                "watchdog": Out(32, init=WATCHDOG),
+                "go": Out(1),
+                "stop": Out(1),
+                "status": In(Status),
+                "fault": In(FaultReport),
+                "cycles": In(64),
+                "count_enable": In(1),
+                "count_index": In(range(MAX_NODES * REPORTS)),
+                "count_word": In(WORD_BITS),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Answer one write and one read at a time."""
+        m = Module()
+        self._write(m)
+        self._read(m)
+        return m
+
+    def _write(self, m: Module) -> None:
+        bus = self.bus
+        address, value = bus.awaddr, bus.wdata
+        takes = Signal()
+        m.d.comb += [
+            takes.eq(bus.awvalid & bus.wvalid & (~bus.bvalid | bus.bready)),
+            bus.awready.eq(takes),
+            bus.wready.eq(takes),
+        ]
+        with m.If(bus.bready):
+            m.d.sync += bus.bvalid.eq(0)
+        with m.If(takes):
+            m.d.sync += [bus.bvalid.eq(1), bus.bresp.eq(SLVERR)]
+            with m.If(bus.wstrb == (1 << DATA_BITS // 8) - 1):
+                with m.Switch(address):
+                    for register, target in (
+                        (Register.TABLE, self.table),
+                        (Register.UNITS, self.units),
+                        (Register.WATCHDOG, self.watchdog),
+                    ):
+                        with m.Case(register):
+                            m.d.sync += [target.eq(value), bus.bresp.eq(OKAY)]
+                    with m.Case(Register.COMMAND):
+                        m.d.comb += [self.go.eq(value[0]), self.stop.eq(value[1])]
+                        m.d.sync += bus.bresp.eq(OKAY)
+
+    def _read(self, m: Module) -> None:
+        bus = self.bus
+        m.submodules.counters = memory = Memory(
+            shape=WORD_BITS, depth=MAX_NODES * REPORTS, init=[]
+        )  # fmt: skip
+        write, read = memory.write_port(), memory.read_port()
+        per_word = (PER_WORD - 1).bit_length()
+        place = bus.araddr[2 : COUNTERS.bit_length() - 1]
+        address = Signal.like(bus.araddr)
+        reading = Signal()
+        m.d.comb += [
+            write.en.eq(self.count_enable),
+            write.addr.eq(self.count_index),
+            write.data.eq(self.count_word),
+            read.en.eq(1),
+            read.addr.eq(place >> per_word),
+            bus.arready.eq(~reading & (~bus.rvalid | bus.rready)),
+        ]
+        with m.If(bus.rready):
+            m.d.sync += bus.rvalid.eq(0)
+        with m.If(bus.arvalid & bus.arready):
+            m.d.sync += [address.eq(bus.araddr), reading.eq(1)]
+        with m.If(reading):
+            m.d.sync += [reading.eq(0), bus.rvalid.eq(1), bus.rresp.eq(OKAY), bus.rdata.eq(0)]
+            with m.If(address >= COUNTERS):
+                m.d.sync += bus.rdata.eq(
+                    read.data.word_select(address[2 : 2 + per_word], DATA_BITS)
+                )
+            with m.Else():
+                with m.Switch(address):
+                    for register, value in (
+                        (Register.IDENTITY, IDENTITY),
+                        (Register.VERSION, VERSION),
+                        (Register.HASH_LOW, self._hash & 0xFFFFFFFF),
+                        (Register.HASH_HIGH, self._hash >> 32),
+                        (Register.TABLE, self.table),
+                        (Register.UNITS, self.units),
+                        (Register.WATCHDOG, self.watchdog),
+                        (Register.COMMAND, 0),
+                        (Register.STATUS, self.status.as_value()),
+                        (Register.FAULT, self.fault.as_value()),
+                        (Register.CYCLES_LOW, self.cycles[:32]),
+                        (Register.CYCLES_HIGH, self.cycles[32:]),
+                    ):
+                        with m.Case(register):
+                            m.d.sync += bus.rdata.eq(value)
+                    with m.Default():
+                        m.d.sync += bus.rresp.eq(SLVERR)
