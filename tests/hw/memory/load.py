@@ -73,7 +73,7 @@ class Load(wiring.Component):
         sends = self.o.valid & self.o.ready
         nodes = r[16:32] & self._receivers
         with m.If(~full | sends):
-            chosen = r[8] if len(self._ports) > 1 else 0
+            chosen = r[60]
             m.d.sync += [
                 full.eq(r[:8] < self.rate),
                 which.eq(chosen),
@@ -81,7 +81,8 @@ class Load(wiring.Component):
                 flit.source.eq(self._node),
                 flit.dest.eq(1 << Array(self._ports)[chosen]),
             ]
-            with m.If(r[10:12] == 0):
+            # A READ only where a credit is left: WRITEs must not wait for one.
+            with m.If((r[10:12] == 0) & (credits[Cat(r[9], chosen)] != 0)):
                 m.d.sync += [
                     flit.kind.eq(Kind.READ),
                     flit.fields.raw.eq(0),
@@ -98,7 +99,7 @@ class Load(wiring.Component):
                     flit.kind.eq(Kind.WRITE),
                     write.address.eq(Mux(r[12], write.address + 1, r[32:42])),
                     write.mask.eq(15),
-                    write.ack.eq(r[13:15] == 0),
+                    write.ack.eq((r[13:15] == 0) & (waiting[chosen] < ACKED_WRITES - 1)),
                 ]
         words = (read.elements + 15) >> 4
         with m.If(sends & reads):

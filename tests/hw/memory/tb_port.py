@@ -59,14 +59,16 @@ def pauses(seed: int, share: float) -> Iterator[bool]:
 async def third_party_memory(dut: Any, seed: int, stall: float) -> None:
     bench = Bench(dut, seed)
     ram = AxiRam(AxiBus.from_prefix(dut, "axi_"), dut.clk, dut.rst, size=SIZE)
-    for interface in (ram.write_if, ram.read_if):
+    writes: Any = ram.write_if
+    reads: Any = ram.read_if
+    for interface in (writes, reads):
         interface.log.setLevel("WARNING")
     image = bytearray(Random(seed).randbytes(SIZE))
     ram.write(0, bytes(image))
     if stall:
         channels = (
-            ram.write_if.aw_channel, ram.write_if.w_channel, ram.write_if.b_channel,
-            ram.read_if.ar_channel, ram.read_if.r_channel,
+            writes.aw_channel, writes.w_channel, writes.b_channel,
+            reads.ar_channel, reads.r_channel,
         )  # fmt: skip
         for number, channel in enumerate(channels):
             channel.set_pause_generator(pauses(seed + number, stall))

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from hw.memory.burst import ReadBurst
+from hw.memory.port import MemoryPort
 from hw.sim.simulator import Simulator
 from kohakutpu.config import Machine
 from tests.hw.memory.load import LoadedMachine
@@ -9,6 +11,15 @@ pytestmark = pytest.mark.cocotb
 
 # Two memory ports at opposite corners: what goes to one crosses what comes from the other.
 MACHINE = Machine("crossed", "M C V\nV C M\n. H .", dram_words=1 << 14)
+
+
+@pytest.mark.usefixtures("refused")
+def test_bad_parameters_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"node must be one of the memory ports \[0, 5\], not 1"):
+        MemoryPort(MACHINE, 1)
+    for longest in (0, 65, 129):
+        with pytest.raises(ValueError, match=f"longest must be from 1 to 64, not {longest}"):
+            ReadBurst(64, longest)
 
 
 def test_two_memory_ports_under_full_load() -> None:
