@@ -51,7 +51,7 @@ class Fields:
         return self._word[start : max(field.offset + field.width for field in leaves)]
 
     def holds(self, operand: str, *names: str) -> Value:
-        """Tell whether an enumeration is one of `names`, or a source or destination of that kind."""
+        """Tell whether an enumeration, or kind of a source or destination, is one of `names`."""
         kind = self.record.by_name[operand].kind
         value = self[f"{operand}.kind" if isinstance(kind, Union) else operand]
         return any_of(value == code(self.record, operand, name) for name in names)

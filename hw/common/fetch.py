@@ -73,7 +73,7 @@ class Fetcher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A ring, a stack of loop starts, and one READ at a time to decide on."""
+        """Make a ring, a stack of loop starts, and one READ at a time."""
         m = Module()
         words = self._words
         m.submodules.memory = memory = Memory(shape=WORD_BITS, depth=words, init=[])
@@ -114,8 +114,8 @@ class Fetcher(wiring.Component):
         with m.Elif(running & ~restart):
             m.d.sync += offered.eq((pc != arrived) | past_end)
 
-        # A READ that is offered: `size` words from `asked` on. It takes the places of the words before
-        # `oldest_next`.
+        # A READ that is offered: `size` words from `asked` on. It takes the places of the words
+        # before `oldest_next`.
         ready, size = Signal(), Signal(range(CHUNK + 1))
         end, oldest_next = Signal(PC_BITS), Signal(PC_BITS)
         m.d.comb += [end.eq(asked + size), oldest_next.eq(oldest)]

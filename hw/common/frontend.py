@@ -4,8 +4,8 @@ One instruction at a time, a few cycles each: fetched, checked, then executed he
 queue of its engine. The engines run meanwhile; the front end waits only for a semaphore that a
 control instruction names, for room in a queue, and for everything at ``BARRIER`` and ``HALT``.
 
-A ``LOOP`` of no rounds is skipped word by word: what is skipped counts as loop or end only if it is a
-legal one, and nothing else about it matters.
+A ``LOOP`` of no rounds is skipped word by word: what is skipped counts as loop or end only if it is
+a legal one, and nothing else about it matters.
 """
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value

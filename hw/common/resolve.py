@@ -1,8 +1,8 @@
 """Operands that use address registers, one a cycle through one adder.
 
-The operands of an engine instruction that use a register are its *steps*. In step ``s`` the register
-is read, and the result is kept in slot ``s``; when all steps are done the slots and the fields of the
-word together are what the engine is handed.
+The operands of an engine instruction that use a register are its *steps*. In step ``s`` the
+register is read, and the result is kept in slot ``s``; when all steps are done the slots and the
+fields of the word together are what the engine is handed.
 """
 
 from collections.abc import Callable, Sequence

@@ -112,7 +112,8 @@ def test_words_go_round(stalls: int) -> None:
         assert counted["steps_1"] == 3 * count
         for engine in range(3):
             busy, stalled = counted[f"busy_{engine}"], counted[f"stalled_{engine}"]
-            assert 0 < busy and busy + stalled <= ends[0][0]
+            assert busy > 0
+            assert busy + stalled <= ends[0][0]
 
 
 def test_barrier_waits_for_everybody() -> None:

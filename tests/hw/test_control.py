@@ -1,0 +1,38 @@
+"""The register map in the page is the one that is built."""
+
+import re
+from pathlib import Path
+
+from hw.common.counters import NAMES, REPORTS
+from hw.control.node import Entry
+from hw.control.registers import COUNTERS, VERSION, FaultReport, Register, Status
+
+PAGE = (Path(__file__).parents[2] / "docs" / "hardware.md").read_text()
+
+
+def test_registers() -> None:
+    rows = re.findall(r"^\| 0x([0-9a-f]+) \| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert [(int(address, 16), name) for address, name in rows] == [
+        (register.value, register.name) for register in Register
+    ]
+    assert f"of this map: {VERSION}" in PAGE
+    assert f"0x{COUNTERS:x} | counters" in PAGE
+    assert COUNTERS > max(Register)
+
+
+def test_layouts() -> None:
+    places = {
+        name: (field.offset, field.offset + field.width - 1)
+        for struct in (Entry, Status, FaultReport)
+        for name, field in struct.as_shape()
+    }
+    assert places == {
+        "address": (0, 33), "instructions": (34, 53), "node": (54, 57),
+        "busy": (0, 0), "done": (1, 1), "fault": (2, 2),
+        "pc": (0, 19), "cause": (20, 23), "unit": (24, 27),
+    }  # fmt: skip
+
+
+def test_counters_fill_what_a_node_has() -> None:
+    assert REPORTS == 2
+    assert len(NAMES) == 14
