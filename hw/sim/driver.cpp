@@ -1,6 +1,6 @@
 // Clocks a whole machine: Python asks for a register or for many cycles, and sleeps meanwhile.
+#include <chrono>
 #include <memory>
-#include <string>
 
 #include "Vtop.h"
 #include "ram.h"
@@ -11,6 +11,8 @@
 extern "C" void ram_use(Ram *);
 
 static const int PATIENCE = 1000;  // cycles for a register to answer
+static const auto SLICE = std::chrono::milliseconds(50);  // until Python looks for Ctrl-C
+static const int GLANCE = 256;                            // cycles between looks at the clock
 
 struct Model {
     VerilatedContext context;
@@ -87,13 +89,15 @@ EXPORT int model_failed(Model *model) {
     return model->context.gotError() || model->context.gotFinish();
 }
 
-// Run until the interrupt, or for so many cycles; return how many it were.
+// Run until the interrupt, for so many cycles, or for a slice of time; return how many it were.
 EXPORT uint64_t model_run(Model *model, Ram *ram, uint64_t cycles) {
+    const auto end = std::chrono::steady_clock::now() + SLICE;
     ram_use(ram);
     uint64_t done = 0;
-    while (done < cycles && !model->top.finished && !model_failed(model)) {
+    while (done < cycles && !model->top.finished) {
         clock(*model);
-        ++done;
+        if (++done % GLANCE == 0)
+            if (model_failed(model) || std::chrono::steady_clock::now() >= end) break;
     }
     return done;
 }

@@ -158,7 +158,7 @@ class SimulatedMachine:
         return value.value
 
     def run(self, cycles: int) -> int:
-        """Clock until the interrupt, `cycles` times at most, and return how many times.
+        """Clock until the interrupt, or `cycles` times, or for 50 ms; return how many times.
 
         Raises
         ------

@@ -1,0 +1,162 @@
+"""The simulator of a whole machine: emitted, verilated and compiled once, then kept.
+
+Two steps are cached apart. The Verilog belongs to a configuration and to every source file that
+describes hardware; the simulator belongs to that text, so a changed comment costs no compilation.
+"""
+
+import enum
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from hw.sim import cache, toolchain
+from hw.sim.progress import notice
+from kohakutpu.config import Machine
+
+ROOT = Path(__file__).parents[2]
+DESCRIBED = ("hw", "kohakutpu/config.py", "kohakutpu/isa", "kohakutpu/numerics", "kohakuaccel/isa")
+"""What the Verilog of a configuration depends on."""
+
+SOURCES = ("axi_ram.v", "ram.h", "ram.cpp", "driver.cpp")
+VERILATOR = """
+    --cc --top-module top --prefix Vtop -O3 --no-timing --output-split 40000
+    -Wno-fatal -Wno-lint -Wno-style
+""".split()
+# No symbol of one model may bind to another model's in the same process.
+COMPILER = """
+    -std=c++17 -O1 -fPIC -fvisibility=hidden -fno-gnu-unique -DVL_TIME_CONTEXT
+""".split()
+
+
+class Variant(enum.Enum):
+    """What a simulator is built for."""
+
+    FAST = "fast"
+    CHECKED = "checked"
+    """Assertions are on, and what nothing sets starts at random."""
+    WAVES = "waves"
+    """Can write waves; several times slower even while it does not."""
+
+
+FLAGS = {
+    Variant.FAST: "--x-assign fast --x-initial fast --noassert".split(),
+    Variant.CHECKED: "--x-assign unique --x-initial unique --assert".split(),
+    Variant.WAVES: "--x-assign fast --x-initial fast --noassert --trace-vcd".split(),
+}
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp", "verilated_dpi.cpp")
+
+
+def digest() -> str:
+    """Return a hash of every source that describes the hardware."""
+    result = hashlib.sha256()
+    for name in DESCRIBED:
+        path = ROOT / name
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            result.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes() + b"\0")
+    return result.hexdigest()
+
+
+def verilog(machine: Machine, make: Callable | None = None) -> str:
+    """Return the Verilog of a machine with its memory, without ``axi_ram.v``.
+
+    Parameters
+    ----------
+    machine : Machine
+        Which.
+    make : callable, optional
+        Other datapaths, as for `hw.top.Top`; what they emit is not cached.
+    """
+    if make is not None:
+        return _emit(machine, make)
+    tools = toolchain.find()
+
+    def fill(work: Path) -> None:
+        (work / "top.v").write_text(_emit(machine))
+
+    with notice(f"describing {machine.name} in Verilog"):
+        folder = cache.obtain(
+            f"verilog-{machine.hash}", [tools.versions, machine.hash, digest()], fill
+        )
+    return (folder / "top.v").read_text()
+
+
+def build(
+    machine: Machine,
+    make: Callable | None = None,
+    name: str = "",
+    *,
+    variant: Variant = Variant.FAST,
+) -> Path:
+    """Return the shared library that simulates a machine, built if the cache has none.
+
+    Parameters
+    ----------
+    machine : Machine
+        Which.
+    make : callable, optional
+        As for `verilog`.
+    name : str
+        Start of the folder's name, for people; the machine's by default.
+    variant : Variant
+        What for.
+
+    Raises
+    ------
+    hw.sim.toolchain.ToolError
+        If a tool is missing, of a wrong version, or fails.
+    """
+    tools = toolchain.find()
+    text = verilog(machine, make)
+    flags = [*VERILATOR, *FLAGS[variant]]
+    sources = [(Path(__file__).parent / name).read_text() for name in SOURCES]
+    with notice(f"building the {variant.value} simulator of {machine.name}"):
+        folder = cache.obtain(
+            f"machine-{name or machine.name}-{variant.value}",
+            [tools.versions, text, *sources, *flags, *COMPILER],
+            partial(_compile, tools, text, flags, variant),
+        )
+    return folder / "machine.so"
+
+
+def _emit(machine: Machine, make: Callable | None = None) -> str:
+    # Needed to build, not to run what is built, and slow to import.
+    from hw.sim.emit import emit
+    from hw.sim.testbench import Testbench
+
+    return emit(Testbench(machine) if make is None else Testbench(machine, make))
+
+
+def _compile(
+    tools: toolchain.Toolchain, text: str, flags: list[str], variant: Variant, work: Path
+) -> None:  # fmt: skip
+    (work / "top.v").write_text(text)
+    for source in SOURCES:
+        shutil.copy(Path(__file__).parent / source, work)
+    environment = {**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)}
+    command = [str(tools.verilator), *flags, "--Mdir", ".", "top.v", "axi_ram.v"]
+    toolchain.run(command, cwd=work, env=environment)
+    runtime = list(RUNTIME)
+    options = [*COMPILER, "-I.", f"-I{tools.include}", f"-I{tools.include / 'vltstd'}"]
+    if variant is Variant.WAVES:
+        runtime.append("verilated_vcd_c.cpp")
+        options += ["-DVM_TRACE=1", "-DVM_TRACE_VCD=1"]
+    for source in runtime:
+        shutil.copy(tools.include / source, work)
+    # The largest first: the others fill up the time.
+    sources = sorted(work.glob("*.cpp"), key=lambda path: -path.stat().st_size)
+
+    def compiled(source: Path) -> str:
+        toolchain.run([tools.compiler, *options, "-c", source.name], cwd=work)
+        return f"{source.stem}.o"
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compiled, sources))
+    command = [tools.compiler, *COMPILER, "-shared", "-o", "machine.so", *objects]
+    toolchain.run([*command, "-pthread", "-latomic"], cwd=work)
+    for path in work.iterdir():
+        if path.suffix in (".o", ".cpp", ".h", ".d"):
+            path.unlink()

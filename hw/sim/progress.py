@@ -1,0 +1,79 @@
+"""What people see of something that takes a while: nothing, for two seconds."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+PATIENCE = 2.0  # seconds without a word
+INTERVAL = 0.25  # from one to the next on a terminal
+LOGGED = 15.0  # and in a file, where every one stays
+
+
+@contextmanager
+def notice(text: str) -> Iterator[None]:
+    """Say `text` once what is done in the block takes more than two seconds, and how long it took.
+
+    Nothing is said of a block that fails; its exception says more.
+    """
+    started = monotonic()
+    timer = threading.Timer(PATIENCE, _say, [f"ktpu: {text} ..."])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    if timer.finished.is_set() and monotonic() - started > PATIENCE:
+        _say(f"ktpu: {text}: {monotonic() - started:.0f} s")
+
+
+class Progress:
+    """One line about a run, renewed in place on a terminal.
+
+    Parameters
+    ----------
+    expected : int
+        Cycles that the run should take; 0 if nobody knows.
+    """
+
+    def __init__(self, expected: int = 0) -> None:
+        self.expected = expected
+        self._terminal = sys.stderr.isatty()
+        self._started = monotonic()
+        self._next = self._started + PATIENCE
+        self._shown = False
+
+    def update(self, cycles: int) -> None:
+        """Say how far it is, if it is time to."""
+        now = monotonic()
+        if now < self._next:
+            return
+        self._next = now + (INTERVAL if self._terminal else LOGGED)
+        line = describe(cycles, self.expected, now - self._started)
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[Kktpu: {line}")
+            sys.stderr.flush()
+        else:
+            _say(f"ktpu: {line}")
+        self._shown = True
+
+    def close(self) -> None:
+        """Leave the line of the terminal as it was before."""
+        if self._shown and self._terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def describe(cycles: int, expected: int, seconds: float) -> str:
+    """Return cycles, rate and, where it is known, time left."""
+    rate = cycles / seconds
+    text = f"{cycles:,} cycles, {rate / 1000:.0f} k/s"
+    if cycles < expected and rate:
+        text += f", about {(expected - cycles) / rate:.0f} s left"
+    return text
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
