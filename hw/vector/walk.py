@@ -1,0 +1,73 @@
+"""Where in its window an EXEC is: at the sources, at the destination."""
+
+from amaranth.hdl import Module, Mux, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.noc.flit import ROW_BITS
+
+COLS_BITS = 14
+
+
+def granules(elements: Value, per: int) -> Value:
+    """Return how many granules of `per` elements hold `elements`; `per` is a power of two."""
+    return (elements + per - 1)[per.bit_length() - 1 :]
+
+
+class BeatWalk(wiring.Component):
+    """Count the beats of rows, in order.
+
+    Parameters
+    ----------
+    lanes : int
+        Elements of a beat.
+
+    Members
+    -------
+    start : In(1)
+        Go to the first beat.
+    step : In(1)
+        Go to the next one.
+    rows, cols : In
+        The window, constant from `start` on.
+    row, beat : Out
+        Where it is.
+    ends_row, ends : Out(1)
+        It is the last beat of a row; of the last row.
+    keep : Out(lanes)
+        Elements below `cols`.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        super().__init__(
+            {
+                "start": In(1),
+                "step": In(1),
+                "rows": In(ROW_BITS),
+                "cols": In(COLS_BITS),
+                "row": Out(ROW_BITS),
+                "beat": Out(COLS_BITS),
+                "ends_row": Out(1),
+                "ends": Out(1),
+                "keep": Out(lanes),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Two counters."""
+        m = Module()
+        lanes = self._lanes
+        tail = self.cols[: lanes.bit_length() - 1]
+        m.d.comb += [
+            self.ends_row.eq(self.beat + 1 == granules(self.cols, lanes)),
+            self.ends.eq(self.ends_row & (self.row + 1 == self.rows)),
+        ]
+        for n in range(lanes):
+            m.d.comb += self.keep[n].eq(~self.ends_row | (tail == 0) | (tail > n))
+        with m.If(self.start):
+            m.d.sync += [self.row.eq(0), self.beat.eq(0)]
+        with m.Elif(self.step):
+            m.d.sync += self.beat.eq(Mux(self.ends_row, 0, self.beat + 1))
+            m.d.sync += self.row.eq(self.row + self.ends_row)
+        return m
