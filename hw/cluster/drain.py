@@ -140,11 +140,9 @@ class DrainEngine(wiring.Component):
                 rows = Mux(to_vector & ~by_tile, ins.gm << 2, ins.gm)
                 m.d.comb += [left.eq(rows - 1), right.eq(ins.stride)]
                 with m.If(ins.acc + product > self._machine.acc_subtiles):
-                    m.d.comb += _fault(engine, Cause.ACC_RANGE)
-                    m.d.comb += [left.eq(ins.gm), right.eq(ins.gn)]
+                    m.next = Cause.ACC_RANGE.name
                 with m.Elif(to_memory & by_tile & (ins.mem[:2] != 0)):
-                    m.d.comb += _fault(engine, Cause.MISALIGNED)
-                    m.d.comb += [left.eq(ins.gm), right.eq(ins.gn)]
+                    m.next = Cause.MISALIGNED.name
                 with m.Else():
                     m.next = "CHECK RECEIVER"
             with m.State("CHECK RECEIVER"):
@@ -153,12 +151,15 @@ class DrainEngine(wiring.Component):
                     Mux(to_vector, Mux(by_tile, whole, (whole + 3) >> 2), (ins.gn + 7) >> 3)
                 )
                 with m.If(~to_memory & (ins.mem + product + size > limit)):
-                    m.d.comb += _fault(engine, Cause.L1_RANGE)
+                    m.next = Cause.L1_RANGE.name
                 with m.Elif(to_memory & ((ins.rows == 0) | (ins.cols == 0))):
                     m.next = "WAIT"
                 with m.Else():
                     m.d.comb += start.eq(1)
                     m.next = "WAIT"
+            for cause in (Cause.ACC_RANGE, Cause.MISALIGNED, Cause.L1_RANGE):
+                with m.State(cause.name):
+                    m.d.comb += [engine.fault.valid.eq(1), engine.fault.cause.eq(cause)]
             with m.State("WAIT"):
                 with m.If(~active & ~busy & (pending == 0)):
                     m.d.comb += engine.done.eq(1)
@@ -310,7 +311,3 @@ class DrainEngine(wiring.Component):
                 fields.tag.eq(TRANSFER),
             ]
         return o.valid & o.ready & here.last
-
-
-def _fault(engine: wiring.PureInterface, cause: Cause) -> list:
-    return [engine.fault.valid.eq(1), engine.fault.cause.eq(cause)]

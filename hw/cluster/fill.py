@@ -105,9 +105,9 @@ class FillEngine(wiring.Component):
             with m.State("CHECK"):
                 m.d.comb += [left.eq(ins.g), right.eq(ins.nk)]
                 with m.If(ins.mem[:2] != 0):
-                    m.d.comb += _fault(engine, Cause.MISALIGNED)
+                    m.next = Cause.MISALIGNED.name
                 with m.Elif(ins.l1 + product + ins.nk > self._entries):
-                    m.d.comb += _fault(engine, Cause.L1_RANGE)
+                    m.next = Cause.L1_RANGE.name
                 with m.Else():
                     m.next = "MEASURE ENTRIES"
             with m.State("MEASURE ENTRIES"):
@@ -146,6 +146,9 @@ class FillEngine(wiring.Component):
                 self._clear(m, ins, clears, groups, used_groups, used_blocks, used, rows, step)
                 with m.If(clears == 0):
                     m.next = "WAIT"
+            for cause in (Cause.MISALIGNED, Cause.L1_RANGE):
+                with m.State(cause.name):
+                    m.d.comb += [engine.fault.valid.eq(1), engine.fault.cause.eq(cause)]
             with m.State("WAIT"):
                 with m.If(pending == 0):
                     with m.If(by_group & (ins.g > 1)):
@@ -236,10 +239,6 @@ class FillEngine(wiring.Component):
             ]
         with m.If(self.engine.o.ready):
             m.d.sync += clears.eq(clears & (clears - 1))
-
-
-def _fault(engine: wiring.PureInterface, cause: Cause) -> list:
-    return [engine.fault.valid.eq(1), engine.fault.cause.eq(cause)]
 
 
 class _Walk:

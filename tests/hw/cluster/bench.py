@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from hw.common.interfaces import record_of, resolved
-from hw.noc.flit import READ_CREDITS, Buffer, Form, Kind
+from hw.noc.flit import READ_CREDITS, Buffer, Cause, Form, Kind
 from hw.sim.session import Session
 from kohakuaccel.isa import Enumeration
 from kohakutpu.config import Machine
@@ -82,7 +82,7 @@ class Bench:
     done : list of int
         Ids in the order of completion, engine by engine.
     faults : list of (engine, cause, pc)
-        Those that are shown.
+        Those that are shown, by the datapath or by memory.
     """
 
     def __init__(
@@ -192,15 +192,20 @@ class Bench:
                 ack=bool(read["ack"]), tag=read["tag"], pc=read["pc"],
             )  # fmt: skip
             last, length = request.bytes_of(request.rows - 1)
-            assert last + length <= len(self.memory), f"{request} leaves memory"
-            self.reads.append((self._later(), request.answer(self.memory, self.port, self.node)))
+            if last + length > len(self.memory):
+                self.faults.append((engine, Cause.MEMORY.value, request.pc))
+            else:
+                answer = request.answer(self.memory, self.port, self.node)
+                self.reads.append((self._later(), answer))
         elif kind is Kind.WRITE:
             write, word = members["fields"]["write"], members["word"]["raw"]
             assert write["mask"]
+            if write["address"] >= self.machine.dram_words:
+                self.faults.append((engine, Cause.MEMORY.value, write["pc"]))
+                return
             for quarter in range(4):
                 if write["mask"] >> quarter & 1:
                     at = 32 * write["address"] + 8 * quarter
-                    assert at + 8 <= len(self.memory)
                     self.memory[at : at + 8] = word.to_bytes(32, "little")[8 * quarter :][:8]
             if write["ack"]:
                 self._ack_for(write["tag"])

@@ -1,4 +1,4 @@
-"""The golden machine's units without front ends: one cluster's instructions, one after the other."""
+"""The golden machine's units without front ends: one cluster's instructions, in turn."""
 
 from typing import Any
 

@@ -1,9 +1,10 @@
 from collections import deque
+from collections.abc import Iterator
 from random import Random
 
 import pytest
-from amaranth.hdl import Shape
 
+from hw.cluster.entries import EntryWrite
 from hw.cluster.landing import Landing
 from hw.noc.flit import Buffer, Form, Kind
 from hw.sim.session import Session
@@ -22,8 +23,9 @@ LOCAL = [(Form.ROWS, 6), (Form.COLUMNS, 4), (Form.ELEMENTS, 3), (Form.SCALES, 3)
 
 
 @pytest.fixture(scope="module")
-def landing() -> Landing:
-    return Landing(MACHINE)
+def session() -> Iterator[Session]:
+    with Session(Landing(MACHINE)) as session:
+        yield session
 
 
 def fp16_word(random: Random) -> int:
@@ -93,7 +95,7 @@ def drain(random: Random, node: int) -> list[int]:
                         kind=Kind.DATA,
                         fields={"data": fields},
                         word={"raw": fp16_word(random)},
-                    )  # fmt: skip
+                    )
                 )
     return flits
 
@@ -119,31 +121,31 @@ def clear(random: Random, node: int) -> list[int]:
 
 
 def send(
-    landing: Landing, seed: int, queues: dict[int, deque[int]], offer: float
+    session: Session, seed: int, queues: dict[int, deque[int]], offer: float
 ) -> tuple[dict[int, list[Write | Landed]], int]:
     """Send the queues mixed at random; return what happened, by owner, and the cycles it took."""
     random = Random(seed)
     happened: dict[int, list[Write | Landed]] = {node: [] for node in queues}
-    with Session(landing) as session:
-        offered: int | None = None
-        quiet = 0
-        while quiet < 100:
-            quiet += 1
-            if offered is None and random.random() < offer:
-                waiting = [node for node, queue in queues.items() if queue]
-                if waiting:
-                    offered = random.choice(waiting)
-                    session["i__payload"] = queues[offered][0]
-            session["i__valid"] = offered is not None
-            session.settle()
-            if offered is not None:
-                quiet = 0
-                if session["i__ready"]:
-                    queues[offered].popleft()
-                    offered = None
-            observe(session, happened)
-            session.advance()
-        return happened, session.cycle - quiet
+    session.restart()
+    offered: int | None = None
+    quiet = 0
+    while quiet < 100:
+        quiet += 1
+        if offered is None and random.random() < offer:
+            waiting = [node for node, queue in queues.items() if queue]
+            if waiting:
+                offered = random.choice(waiting)
+                session["i__payload"] = queues[offered][0]
+        session["i__valid"] = offered is not None
+        session.settle()
+        if offered is not None:
+            quiet = 0
+            if session["i__ready"]:
+                queues[offered].popleft()
+                offered = None
+        observe(session, happened)
+        session.advance()
+    return happened, session.cycle - quiet
 
 
 def observe(session: Session, happened: dict[int, list[Write | Landed]]) -> None:
@@ -171,7 +173,7 @@ def check(happened: dict[int, list[Write | Landed]], flits: dict[int, list[int]]
 
 
 @pytest.mark.parametrize(("seed", "offer"), [(1, 1.0), (2, 1.0), (3, 0.5), (4, 0.9)])
-def test_everything_mixed(landing: Landing, seed: int, offer: float) -> None:
+def test_everything_mixed(session: Session, seed: int, offer: float) -> None:
     random = Random(seed)
     flits: dict[int, list[int]] = {node: [] for node in SENDERS}
     for node in SENDERS:
@@ -179,7 +181,7 @@ def test_everything_mixed(landing: Landing, seed: int, offer: float) -> None:
             kinds = [read] if node in PORTS else [drain, clear]
             flits[node] += random.choice(kinds)(random, node)
     queues = {node: deque(queue) for node, queue in flits.items()}
-    happened, _ = send(landing, seed, queues, offer)
+    happened, _ = send(session, seed, queues, offer)
     check(happened, flits)
 
 
@@ -201,17 +203,14 @@ def run_of(form: Form, random: Random) -> list[int]:
 
 
 @pytest.mark.parametrize("form", [Form.ROWS, Form.COLUMNS, Form.ELEMENTS], ids=lambda f: f.name)
-def test_full_rate(landing: Landing, form: Form) -> None:
+def test_full_rate(session: Session, form: Form) -> None:
     flits = run_of(form, Random(5))
-    happened, cycles = send(landing, 1, {2: deque(flits)}, 1.0)
+    happened, cycles = send(session, 1, {2: deque(flits)}, 1.0)
     check(happened, {2: flits})
     # The quantiser and, for COLUMNS, a buffer that fills and one that is turned out.
     assert cycles <= len(flits) + {Form.ROWS: 30, Form.COLUMNS: 70, Form.ELEMENTS: 5}[form]
 
 
-def test_payload_layout() -> None:
-    from hw.cluster.entries import EntryWrite
-
-    offsets = {name: f.offset for name, f in EntryWrite.as_shape()}
+def test_the_layout_that_is_read_here() -> None:
+    offsets = {name: field.offset for name, field in EntryWrite.as_shape()}
     assert offsets == {"entry": 0, "elements": 14, "scales": 18, "block": 22, "scale": 278}
-    assert Shape.cast(EntryWrite).width == 310
