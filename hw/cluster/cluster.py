@@ -7,11 +7,12 @@ from amaranth.lib.wiring import connect, flipped
 from hw.cluster.accumulator import Accumulator
 from hw.cluster.drain import DrainEngine
 from hw.cluster.entries import Entries
-from hw.cluster.fill import FillEngine
+from hw.cluster.fill import READS, FillEngine
 from hw.cluster.gemm import GemmEngine
 from hw.cluster.landing import Landing
 from hw.cluster.tensor import TensorArray
 from hw.common.interfaces import Datapath
+from hw.noc.flit import Kind
 from kohakutpu.config import Machine
 
 
@@ -54,7 +55,14 @@ class ClusterDatapath(wiring.Component):
         for mine, inner in zip(engines, (fill, gemm, drain), strict=True):
             connect(m, flipped(mine), inner.engine)
         connect(m, flipped(self.landing), landing.i)
-        m.d.comb += self.landed.eq(landing.landed)
+        flit, fields = self.landing.payload, self.landing.payload.fields.data
+        mine = (fields.requester == self._node) & (fields.tag == READS)
+        m.d.comb += [
+            self.landed.eq(landing.landed),
+            fill.landed.eq(
+                self.landing.valid & self.landing.ready & (flit.kind == Kind.DATA) & mine
+            ),
+        ]
 
         for in_b, (entries, entry) in enumerate(((l1a, gemm.a), (l1b, gemm.b))):
             m.d.comb += [

@@ -1,8 +1,8 @@
 """DRAIN: a tile becomes words, and words become WRITEs or DATA.
 
-In row order the four rows of a group go side by side, a word of each after the other: that is how
-they come out of the corner-turn. To memory a row may start inside a word; then each word of memory
-takes what the row's last word has left over.
+In row order the four rows of a group go side by side: `WINDOW` words of a row, then of the next,
+so that memory gets bursts. To memory a row may start inside a word; its words are then read across
+two chunks.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -10,12 +10,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.cluster.accumulator import SUBTILE
-from hw.cluster.tile import QUARTER_BITS, UNIT_BITS, Tile, TileReader
+from hw.cluster.tile import QUARTER_BITS, SLOT_BITS, UNIT_BITS, Tile, TileReader
 from hw.common.interfaces import Engine, code, record_of, resolved, tag
 from hw.noc.flit import (
     ELEMENT_BITS,
     WORD_ADDRESS_BITS,
-    WORD_BITS,
     Buffer,
     Cause,
     Flit,
@@ -30,9 +29,11 @@ TRANSFER = tag(2, 0)
 WIDE_BITS = WORD_ADDRESS_BITS + 6  # of a word that may lie past every memory
 COUNT_BITS = MAX_NODES.bit_length()
 
+WINDOW = 8
+"""Words of a row before the next one's turn; even, as two words of a row make a block."""
+
 PLACE = data.StructLayout(
     {
-        "valid": 1,
         "address": WIDE_BITS,
         "mask": QUARTERS_PER_WORD,
         "lane": 2,
@@ -43,7 +44,7 @@ PLACE = data.StructLayout(
         "last": 1,
     }
 )
-"""Where a word goes; `valid` is 0 for a row that is not written."""
+"""Where a word goes."""
 
 
 class DrainEngine(wiring.Component):
@@ -116,7 +117,7 @@ class DrainEngine(wiring.Component):
         pending = Signal(COUNT_BITS)
         start, active, busy = Signal(), Signal(), Signal()
         place = self._place(m, ins, tile, reader, start, active, skew, to_memory, to_vector)
-        asks = self._send(m, ins, reader, place, skew, busy, active, to_memory, to_vector)
+        asks = self._send(m, ins, reader, place, busy, active, to_memory, to_vector)
         receivers = sum((ins.nodes[n] for n in range(MAX_NODES)), Const(0))
         wanted = Mux(asks, Mux(to_memory, 1, receivers), 0)
         m.d.sync += pending.eq(pending + wanted - engine.ack.valid)
@@ -181,20 +182,26 @@ class DrainEngine(wiring.Component):
         """Return where the next word goes; ``reader.enable`` says that it is read."""
         by_tile = tile.by_tile
         group, chunk, number = Signal.like(tile.groups), Signal.like(tile.chunks), Signal(2)
-        group_base, line, here = Signal(WIDE_BITS), Signal(WIDE_BITS), Signal(WIDE_BITS)
-        row = Signal(12)  # first of the group
+        slot, window_slot = Signal(SLOT_BITS), Signal(SLOT_BITS)
+        window = Signal.like(chunk)  # its first chunk
+        # Of the group, of the window in its first row, in this row, of this word.
+        addresses = [Signal(WIDE_BITS, name=name) for name in ("group_at", "window_at", "row_at")]
+        group_at, window_at, row_at = addresses
+        here = Signal(WIDE_BITS)
         first = Signal()
         last_group, last_chunk = group + 1 == tile.groups, chunk + 1 == tile.chunks
         ragged = (tile.units - 1)[:2]  # last quarter of the last chunk
-        last_number, final_number = Signal(2), Signal(2)
-        m.d.comb += [
-            last_number.eq(Mux(by_tile & last_chunk, ragged, 3)),
-            final_number.eq(Mux(to_memory & ~by_tile, (tile.rows - 1)[:2], last_number)),
-        ]
-        place = Signal(PLACE)
+        last_number = Signal(2)
+        with m.If(by_tile):
+            m.d.comb += last_number.eq(Mux(last_chunk, ragged, 3))
+        with m.Else():
+            m.d.comb += last_number.eq(Mux(last_group & to_memory, (tile.rows - 1)[:2], 3))
+        ends_line = by_tile | last_chunk | (chunk - window == WINDOW - 1)
+        ends_number = number == last_number
+        ends_group = ends_number & last_chunk
         quarters = [Cat(Const(k, 2), chunk) for k in range(QUARTERS_PER_WORD)]
+        place = Signal(PLACE)
         m.d.comb += [
-            place.valid.eq(by_tile | ~to_memory | (row + number < tile.rows)),
             place.address.eq(here),
             place.mask.eq(Cat(by_tile | ((q >= skew) & (q < skew + tile.units)) for q in quarters)),
             place.lane.eq(number),
@@ -202,46 +209,70 @@ class DrainEngine(wiring.Component):
             place.first.eq(first),
             place.row_last.eq(last_chunk),
             place.last_element.eq(Mux(last_chunk & ~by_tile, Cat(Const(3, 2), ragged), 15)),
-            place.last.eq(last_group & last_chunk & (number == final_number)),
+            place.last.eq(last_group & ends_group),
+            reader.slot.eq(slot),
             reader.number.eq(number),
-            reader.turn.eq(skew),
-            reader.release.eq(reader.enable & (number == last_number)),
+            reader.skew.eq(skew),
         ]
-        row_step = Mux(by_tile, 1, Mux(to_memory | to_vector, ins.stride, 0))
-        chunk_step = Mux(to_memory | to_vector, 1, chunk[0])
-        group_step = Mux(by_tile | ~(to_memory | to_vector), ins.stride, ins.stride << 2)
+        with m.If(reader.enable & ends_number):
+            # A word of the next chunk may still begin in this one.
+            m.d.comb += reader.release.eq(Mux(by_tile, 1, (chunk != 0) + last_chunk))
+        by_entry = ~(to_memory | to_vector)
+        row_step = Mux(by_entry, 0, ins.stride)
+        word_step = Mux(by_entry, chunk[0], 1)
+        group_step = Mux(by_tile | by_entry, ins.stride, ins.stride << 2)
         following = Signal(WIDE_BITS)
         with m.If(reader.enable):
-            m.d.comb += following.eq(here + row_step)
-            m.d.sync += [number.eq(number + 1), first.eq(0), here.eq(following)]
-            with m.If(number == last_number):
-                m.d.sync += [number.eq(0), chunk.eq(chunk + 1)]
-                with m.If(last_chunk):
-                    m.d.comb += following.eq(group_base + group_step)
-                    m.d.sync += [
-                        chunk.eq(0),
-                        row.eq(row + LANES),
-                        group.eq(group + 1),
-                        group_base.eq(following),
-                        line.eq(following),
-                    ]
-                    with m.If(last_group):
-                        m.d.sync += active.eq(0)
-                with m.Elif(~by_tile):
-                    m.d.comb += following.eq(line + chunk_step)
-                    m.d.sync += line.eq(following)
+            m.d.sync += [first.eq(0), here.eq(following)]
+            with m.If(ends_group):
+                m.d.comb += following.eq(group_at + group_step)
+                m.d.sync += [at.eq(following) for at in addresses]
+                m.d.sync += [
+                    chunk.eq(0),
+                    window.eq(0),
+                    number.eq(0),
+                    slot.eq(slot + 1),
+                    window_slot.eq(slot + 1),
+                    group.eq(group + 1),
+                    active.eq(~last_group),
+                ]
+            with m.Elif(by_tile):
+                m.d.comb += following.eq(here + 1)
+                m.d.sync += number.eq(number + 1)
+                with m.If(ends_number):
+                    m.d.sync += [chunk.eq(chunk + 1), slot.eq(slot + 1)]
+            with m.Elif(~ends_line):
+                m.d.comb += following.eq(here + word_step)
+                m.d.sync += [chunk.eq(chunk + 1), slot.eq(slot + 1)]
+            with m.Elif(~ends_number):
+                m.d.comb += following.eq(row_at + row_step)
+                m.d.sync += [
+                    number.eq(number + 1),
+                    row_at.eq(following),
+                    chunk.eq(window),
+                    slot.eq(window_slot),
+                ]
+            with m.Else():
+                m.d.comb += following.eq(window_at + Mux(by_entry, WINDOW // 2, WINDOW))
+                m.d.sync += [
+                    number.eq(0),
+                    window_at.eq(following),
+                    row_at.eq(following),
+                    chunk.eq(chunk + 1),
+                    window.eq(chunk + 1),
+                    slot.eq(slot + 1),
+                    window_slot.eq(slot + 1),
+                ]
         with m.If(start):
             base = Mux(to_memory, ins.mem >> 2, ins.mem)
+            m.d.sync += [at.eq(base) for at in (*addresses, here)]
             m.d.sync += [
                 active.eq(1),
                 first.eq(1),
                 group.eq(0),
                 chunk.eq(0),
+                window.eq(0),
                 number.eq(0),
-                row.eq(0),
-                group_base.eq(base),
-                line.eq(base),
-                here.eq(base),
             ]
         return place
 
@@ -251,7 +282,6 @@ class DrainEngine(wiring.Component):
         ins: data.View,
         reader: TileReader,
         place: data.View,
-        skew: Value,
         busy: Signal,
         active: Value,
         to_memory: Value,
@@ -260,28 +290,20 @@ class DrainEngine(wiring.Component):
         """Make the flit of the word that was read; return whether one with ``ack`` leaves."""
         o = self.engine.o
         here = Signal(PLACE)
-        advance = ~busy | o.ready | ~here.valid
+        advance = ~busy | o.ready
         m.d.comb += reader.enable.eq(active & reader.there & advance)
-        # What the same row's last word has left over: four words ago.
-        over = [Signal(WORD_BITS, name=f"over_{n}", reset_less=True) for n in range(LANES)]
         with m.If(advance):
             m.d.sync += [busy.eq(reader.enable), here.eq(place)]
-            with m.If(busy):
-                m.d.sync += [a.eq(b) for a, b in zip(over, [reader.o, *over[:-1]], strict=True)]
         # A receiver gets zeros where memory gets nothing.
         word = Cat(
-            Mux(
-                to_memory | here.mask[k],
-                Mux(skew > k, over[-1], reader.o).word_select(k, QUARTER_BITS),
-                0,
-            )
+            Mux(to_memory | here.mask[k], reader.o.word_select(k, QUARTER_BITS), 0)
             for k in range(QUARTERS_PER_WORD)
         )
 
         flit = Flit(o.payload)
         write, fields = flit.fields.write, flit.fields.data
         past = here.address[WORD_ADDRESS_BITS:].any()
-        m.d.comb += [o.valid.eq(busy & here.valid), flit.word.raw.eq(word)]
+        m.d.comb += [o.valid.eq(busy), flit.word.raw.eq(word)]
         with m.If(to_memory):
             m.d.comb += [
                 flit.kind.eq(Kind.WRITE),

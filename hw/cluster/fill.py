@@ -10,7 +10,7 @@ Such a region is filled group by group, each as a fill of its own.
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 
 from hw.common.interfaces import Engine, code, record_of, resolved, tag
 from hw.noc.flit import Buffer, Cause, Form, Kind, ReadWord
@@ -38,12 +38,14 @@ class FillEngine(wiring.Component):
     Members
     -------
     engine : Out(Engine)
-        See `hw.common.interfaces`; ``step`` says that a READ or CLEAR was sent.
+        See `hw.common.interfaces`; ``step`` is `landed`.
+    landed : In(1)
+        A word that this engine asked for was taken.
     """
 
     def __init__(self, node: int, entries: int) -> None:
         self._node, self._entries = node, entries
-        super().__init__({"engine": Out(Engine("C", 0))})
+        super().__init__({"engine": Out(Engine("C", 0)), "landed": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         """Check, send READs, send CLEARs, wait for all of them."""
@@ -86,7 +88,7 @@ class FillEngine(wiring.Component):
         wanted = Mux(Mux(is_read, asks_read, asks), receivers, 0)
         m.d.sync += pending.eq(pending + wanted - engine.ack.valid)
         m.d.comb += [
-            engine.step.eq(engine.o.valid & engine.o.ready),
+            engine.step.eq(self.landed),
             engine.fault.pc.eq(ins.pc),
         ]
 

@@ -18,8 +18,10 @@ from kohakutpu.config import LANES, WORD_BYTES
 from kohakutpu.isa.operands import LOCAL_BITS
 
 QUARTER_BITS = 64
-CHUNKS = 4
+CHUNKS = 32
 """Chunks between the accumulator and the sender."""
+
+SLOT_BITS = CHUNKS.bit_length()  # one more than it takes, to tell full from empty
 
 UNIT_BITS = 11  # 2 * 1023 quarter columns
 
@@ -65,7 +67,7 @@ MARK = data.StructLayout(
     {
         "writes": 1,
         "completes": 1,  # its chunk
-        "chunk": 2,
+        "slot": SLOT_BITS - 1,
         "unit": 2,
         "half": 1,  # of an FP32 sub-tile
         "down": LANES,  # rows that are data
@@ -87,18 +89,20 @@ class TileReader(wiring.Component):
         Sub-tiles wanted from the accumulator.
     subtile : In(SUBTILE)
         What it answers, a cycle later.
+    slot : In(6)
+        Chunk to read a word of, counted from the first one of all, modulo 64.
     there : Out(1)
-        The oldest chunk is complete.
-    release : In(1)
-        It was sent.
+        It is complete.
     enable : In(1)
         Read a word of it.
     number : In(2)
         The row, in tile order the quarter column.
-    turn : In(2)
-        Places to rotate the word's quarters by, upwards.
+    skew : In(2)
+        In row order the word begins that many quarters earlier, in the chunk before.
     o : Out(256)
         The word, a cycle later.
+    release : In(2)
+        So many of the oldest chunks are not needed any more.
     """
 
     def __init__(self) -> None:
@@ -108,12 +112,13 @@ class TileReader(wiring.Component):
                 "tile": In(Tile),
                 "read": Out(stream.Signature(LOCAL_BITS)),
                 "subtile": In(SUBTILE),
+                "slot": In(SLOT_BITS),
                 "there": Out(1),
-                "release": In(1),
                 "enable": In(1),
                 "number": In(2),
-                "turn": In(2),
+                "skew": In(2),
                 "o": Out(8 * WORD_BYTES),
+                "release": In(2),
             }
         )
 
@@ -147,7 +152,7 @@ class TileReader(wiring.Component):
         unit = Signal(UNIT_BITS)
         base = Signal(LOCAL_BITS)  # first sub-tile of the group
         row, column = Signal(12), Signal(12)  # of the first element
-        place = Signal(2)
+        slot = Signal(SLOT_BITS)
         room = Signal(range(CHUNKS + 1), init=CHUNKS)
         inside = unit < tile.units
         # Half a chunk may be missing at the end of a row.
@@ -166,7 +171,7 @@ class TileReader(wiring.Component):
         m.d.comb += [
             mark.writes.eq(inside),
             mark.completes.eq(completes),
-            mark.chunk.eq(place),
+            mark.slot.eq(slot),
             mark.unit.eq(unit[:2]),
             mark.half.eq(unit[0]),
             mark.down.eq(Cat(row + n < tile.rows for n in range(LANES))),
@@ -177,7 +182,7 @@ class TileReader(wiring.Component):
             with m.If(~tile.single | unit[0]):
                 m.d.sync += column.eq(column + LANES)
             with m.If(completes):
-                m.d.sync += [place.eq(place + 1), chunk.eq(chunk + 1)]
+                m.d.sync += [slot.eq(slot + 1), chunk.eq(chunk + 1)]
                 m.d.sync += unit.eq(Cat(Const(0, 2), (unit[2:] + 1)[: UNIT_BITS - 2]))
                 with m.If(last_chunk):
                     m.d.sync += [
@@ -220,31 +225,35 @@ class TileReader(wiring.Component):
         return quarters
 
     def _ring(self, m: Module, quarters: list[Signal], mark: data.View) -> None:
-        """Quarter ``r`` of quarter column ``u`` is in bank ``(r + u) % 4``."""
-        oldest = Signal(2)
-        complete = Signal(range(CHUNKS + 1))
-        m.d.sync += complete.eq(complete + mark.completes - self.release)
-        m.d.comb += self.there.eq(complete != 0)
-        with m.If(self.release):
-            m.d.sync += oldest.eq(oldest + 1)
+        """Quarter ``r`` of quarter column ``u`` is in bank ``(r + u) % 4``.
+
+        So the four rows of a quarter column, and any four quarters of a row that follow each other,
+        are in four banks.
+        """
+        written = Signal(SLOT_BITS)
+        m.d.sync += written.eq(written + mark.completes)
+        m.d.comb += self.there.eq(self.slot != written)
         turned = _rotated(m, Cat(quarters), mark.unit)
         outs = []
         for bank in range(LANES):
             memory = Memory(shape=QUARTER_BITS, depth=LANES * CHUNKS, init=[])
             m.submodules[f"bank_{bank}"] = memory
             into, out = memory.write_port(), memory.read_port()
-            unit = Mux(self.tile.by_tile, self.number, (bank - self.number)[:2])[:2]
+            unit, slot = Signal(2, name=f"unit_{bank}"), Signal(SLOT_BITS, name=f"slot_{bank}")
+            m.d.comb += [unit.eq(bank - self.number), slot.eq(self.slot - (unit + self.skew > 3))]
+            with m.If(self.tile.by_tile):
+                m.d.comb += [unit.eq(self.number), slot.eq(self.slot)]
             m.d.comb += [
-                into.addr.eq(Cat(mark.unit, mark.chunk)),
+                into.addr.eq(Cat(mark.unit, mark.slot)),
                 into.data.eq(turned.word_select(bank, QUARTER_BITS)),
                 into.en.eq(mark.writes),
-                out.addr.eq(Cat(unit, oldest)),
+                out.addr.eq(Cat(unit, slot[:-1])),
                 out.en.eq(self.enable),
             ]
             outs.append(out.data)
         amount = Signal(2)
         with m.If(self.enable):
-            m.d.sync += amount.eq(self.turn - self.number)
+            m.d.sync += amount.eq(self.skew - self.number)
         m.d.comb += self.o.eq(_rotated(m, Cat(outs), amount))
 
 

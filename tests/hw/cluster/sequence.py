@@ -97,6 +97,8 @@ class Sequence:
     def drain(self) -> Any:
         random = self.random
         gm, gn = random.randint(1, 5), random.choice([random.randint(1, 9), 4, 8])
+        if random.random() < 0.25:  # several windows of a row
+            gm, gn = random.randint(1, 2), random.randint(15, 40)
         form = random.choice(["fp16", "fp16", "fp32"])
         order = random.choice(["row", "row", "tile"])
         to = random.choice(["memory", "memory", "node"])
