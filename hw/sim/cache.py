@@ -12,8 +12,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def folder() -> Path:
-    """Return where builds are kept: ``$KTPU_CACHE``, or ``build/rtl`` of the repository."""
-    return Path(os.environ.get("KTPU_CACHE") or ROOT / "build" / "rtl")
+    """Return where builds are kept.
+
+    That is ``$KTPU_CACHE``, or else ``build/rtl`` of a checkout, or else the user's cache.
+    """
+    chosen = os.environ.get("KTPU_CACHE")
+    if chosen:
+        return Path(chosen)
+    if (ROOT / "pyproject.toml").is_file():
+        return ROOT / "build" / "rtl"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kohakutpu"
 
 
 def obtain(name: str, contents: list[str], build: Callable[[Path], None]) -> Path:

@@ -1,9 +1,12 @@
 // Clocks a whole machine: Python asks for a register or for many cycles, and sleeps meanwhile.
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "Vtop.h"
 #include "ram.h"
+#include "verilated_sym_props.h"
+#include "verilated_syms.h"
 #if VM_TRACE
 #include "verilated_vcd_c.h"
 #endif
@@ -18,11 +21,18 @@ struct Model {
     VerilatedContext context;
     Vtop top{&context};
     uint64_t cycle = 0;  // since the model was made
+    std::vector<const uint32_t *> instructions;  // the counter of each unit
 #if VM_TRACE
     std::unique_ptr<VerilatedVcdC> waves;
     uint64_t first = 0, end = 0;
 #endif
 };
+
+// Verilator and the memory keep what they work on in variables of the thread.
+static void use(Model &model, Ram *ram) {
+    Verilated::threadContextp(&model.context);
+    ram_use(ram);
+}
 
 static void dump(Model &model, int half) {
 #if VM_TRACE
@@ -46,10 +56,14 @@ static void clock(Model &model) {
 EXPORT Model *model_new() {
     Model *model = new Model;
     model->context.fatalOnError(false);  // an assertion ends the run, not Python
+    for (const auto &scope : *model->context.scopeNameMap())
+        if (const VerilatedVar *counter = scope.second->varFind("instructions"))
+            model->instructions.push_back(static_cast<const uint32_t *>(counter->datap()));
     return model;
 }
 
 EXPORT void model_delete(Model *model) {
+    Verilated::threadContextp(&model->context);
     model->top.final();
 #if VM_TRACE
     if (model->waves) model->waves->close();
@@ -76,7 +90,7 @@ EXPORT int model_waves(Model *model, const char *path, const char *scope, uint64
 
 EXPORT void model_reset(Model *model, Ram *ram) {
     Vtop &top = model->top;
-    ram_use(ram);
+    use(*model, ram);
     top.host_awvalid = top.host_wvalid = top.host_bready = 0;
     top.host_arvalid = top.host_rready = 0;
     top.rst = 1;
@@ -92,7 +106,7 @@ EXPORT int model_failed(Model *model) {
 // Run until the interrupt, for so many cycles, or for a slice of time; return how many it were.
 EXPORT uint64_t model_run(Model *model, Ram *ram, uint64_t cycles) {
     const auto end = std::chrono::steady_clock::now() + SLICE;
-    ram_use(ram);
+    use(*model, ram);
     uint64_t done = 0;
     while (done < cycles && !model->top.finished) {
         clock(*model);
@@ -102,12 +116,19 @@ EXPORT uint64_t model_run(Model *model, Ram *ram, uint64_t cycles) {
     return done;
 }
 
+// Instructions that the units have taken since the run began.
+EXPORT uint64_t model_instructions(Model *model) {
+    uint64_t sum = 0;
+    for (const uint32_t *counter : model->instructions) sum += *counter;
+    return sum;
+}
+
 EXPORT int model_interrupt(Model *model) { return model->top.finished; }
 
 // Transfers on AXI4-Lite; both return its response, or -1 where none comes.
 EXPORT int model_write(Model *model, Ram *ram, uint32_t address, uint32_t value) {
     Vtop &top = model->top;
-    ram_use(ram);
+    use(*model, ram);
     top.host_awaddr = address;
     top.host_wdata = value;
     top.host_wstrb = 15;
@@ -129,7 +150,7 @@ EXPORT int model_write(Model *model, Ram *ram, uint32_t address, uint32_t value)
 
 EXPORT int model_read(Model *model, Ram *ram, uint32_t address, uint32_t *value) {
     Vtop &top = model->top;
-    ram_use(ram);
+    use(*model, ram);
     top.host_araddr = address;
     top.host_arvalid = top.host_rready = 1;
     top.eval();

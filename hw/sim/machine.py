@@ -171,6 +171,11 @@ class SimulatedMachine:
         return done
 
     @property
+    def instructions(self) -> int:
+        """Instructions that the units have taken in this run, so far."""
+        return self._functions.model_instructions(self._model)
+
+    @property
     def interrupt(self) -> bool:
         """Whether the run is over."""
         return bool(self._functions.model_interrupt(self._model))
@@ -204,6 +209,8 @@ def _functions(library: Path) -> ctypes.CDLL:
     functions.model_reset.argtypes = [model, ram]
     functions.model_run.argtypes = [model, ram, number]
     functions.model_run.restype = number
+    functions.model_instructions.argtypes = [model]
+    functions.model_instructions.restype = number
     functions.model_interrupt.argtypes = [model]
     functions.model_failed.argtypes = [model]
     functions.model_write.argtypes = [model, ram, ctypes.c_uint32, ctypes.c_uint32]

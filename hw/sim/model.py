@@ -1,7 +1,8 @@
 """The simulator of a whole machine: emitted, verilated and compiled once, then kept.
 
-Two steps are cached apart. The Verilog belongs to a configuration and to every source file that
-describes hardware; the simulator belongs to that text, so a changed comment costs no compilation.
+Three steps are cached apart. The Verilog belongs to a configuration and to every source file that
+describes hardware; the model belongs to that text, so a changed comment costs no compilation; the
+library is the model with what drives it.
 """
 
 import enum
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hw.sim import cache, toolchain
 from hw.sim.progress import notice
@@ -19,9 +21,14 @@ from kohakutpu.config import Machine
 
 ROOT = Path(__file__).parents[2]
 DESCRIBED = ("hw", "kohakutpu/config.py", "kohakutpu/isa", "kohakutpu/numerics", "kohakuaccel/isa")
-"""What the Verilog of a configuration depends on."""
+"""What the Verilog of a configuration depends on, and of this folder only:"""
 
-SOURCES = ("axi_ram.v", "ram.h", "ram.cpp", "driver.cpp")
+DESCRIBING = ("emit.py", "testbench.py")
+
+DESCRIPTION = ("visible.vlt", "axi_ram.v")
+"""Sources that Verilator reads beside the machine."""
+
+DRIVER = ("ram.h", "ram.cpp", "driver.cpp")
 VERILATOR = """
     --cc --top-module top --prefix Vtop -O3 --no-timing --output-split 40000
     -Wno-fatal -Wno-lint -Wno-style
@@ -56,11 +63,13 @@ def digest() -> str:
     for name in DESCRIBED:
         path = ROOT / name
         for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            if file.parent == Path(__file__).parent and file.name not in DESCRIBING:
+                continue
             result.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes() + b"\0")
     return result.hexdigest()
 
 
-def verilog(machine: Machine, make: Callable | None = None) -> str:
+def verilog(machine: Machine, make: Callable[..., Any] | None = None) -> str:
     """Return the Verilog of a machine with its memory, without ``axi_ram.v``.
 
     Parameters
@@ -86,7 +95,7 @@ def verilog(machine: Machine, make: Callable | None = None) -> str:
 
 def build(
     machine: Machine,
-    make: Callable | None = None,
+    make: Callable[..., Any] | None = None,
     name: str = "",
     *,
     variant: Variant = Variant.FAST,
@@ -112,17 +121,24 @@ def build(
     tools = toolchain.find()
     text = verilog(machine, make)
     flags = [*VERILATOR, *FLAGS[variant]]
-    sources = [(Path(__file__).parent / name).read_text() for name in SOURCES]
+    label = f"{name or machine.name}-{variant.value}"
+    described = [_source(name) for name in DESCRIPTION]
+    driver = [_source(name) for name in DRIVER]
     with notice(f"building the {variant.value} simulator of {machine.name}"):
-        folder = cache.obtain(
-            f"machine-{name or machine.name}-{variant.value}",
-            [tools.versions, text, *sources, *flags, *COMPILER],
-            partial(_compile, tools, text, flags, variant),
+        model = cache.obtain(
+            f"model-{label}",
+            [tools.versions, text, *described, *flags, *COMPILER],
+            partial(_verilate, tools, text, flags, variant),
         )
-    return folder / "machine.so"
+        linked = cache.obtain(
+            f"machine-{label}",
+            [model.name, *driver],
+            partial(_link, tools, model, variant),
+        )
+    return linked / "machine.so"
 
 
-def _emit(machine: Machine, make: Callable | None = None) -> str:
+def _emit(machine: Machine, make: Callable[..., Any] | None = None) -> str:
     # Needed to build, not to run what is built, and slow to import.
     from hw.sim.emit import emit
     from hw.sim.testbench import Testbench
@@ -130,33 +146,55 @@ def _emit(machine: Machine, make: Callable | None = None) -> str:
     return emit(Testbench(machine) if make is None else Testbench(machine, make))
 
 
-def _compile(
-    tools: toolchain.Toolchain, text: str, flags: list[str], variant: Variant, work: Path
-) -> None:  # fmt: skip
-    (work / "top.v").write_text(text)
-    for source in SOURCES:
-        shutil.copy(Path(__file__).parent / source, work)
-    environment = {**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)}
-    command = [str(tools.verilator), *flags, "--Mdir", ".", "top.v", "axi_ram.v"]
-    toolchain.run(command, cwd=work, env=environment)
-    runtime = list(RUNTIME)
-    options = [*COMPILER, "-I.", f"-I{tools.include}", f"-I{tools.include / 'vltstd'}"]
-    if variant is Variant.WAVES:
-        runtime.append("verilated_vcd_c.cpp")
-        options += ["-DVM_TRACE=1", "-DVM_TRACE_VCD=1"]
-    for source in runtime:
-        shutil.copy(tools.include / source, work)
+def _source(name: str) -> str:
+    return (Path(__file__).parent / name).read_text()
+
+
+def _options(tools: toolchain.Toolchain, variant: Variant, headers: Path) -> list[str]:
+    """Return how C++ is compiled."""
+    folders = (headers, tools.include, tools.include / "vltstd")
+    traced = ["-DVM_TRACE=1", "-DVM_TRACE_VCD=1"] if variant is Variant.WAVES else []
+    return [tools.compiler, *COMPILER, *traced, *(f"-I{folder}" for folder in folders)]
+
+
+def _compile(command: list[str], work: Path) -> list[str]:
+    """Compile every C++ file of a folder and return the names of the objects."""
     # The largest first: the others fill up the time.
     sources = sorted(work.glob("*.cpp"), key=lambda path: -path.stat().st_size)
 
     def compiled(source: Path) -> str:
-        toolchain.run([tools.compiler, *options, "-c", source.name], cwd=work)
+        once = ["-O0"] if source.stem.endswith("__Slow") else []  # runs at the start only
+        toolchain.run([*command, *once, "-c", source.name], cwd=work)
+        source.unlink()
         return f"{source.stem}.o"
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(compiled, sources))
-    command = [tools.compiler, *COMPILER, "-shared", "-o", "machine.so", *objects]
+        return sorted(pool.map(compiled, sources))
+
+
+def _verilate(
+    tools: toolchain.Toolchain, text: str, flags: list[str], variant: Variant, work: Path
+) -> None:  # fmt: skip
+    """Fill a folder with the objects of a model and the headers that describe it."""
+    (work / "top.v").write_text(text)
+    for name in DESCRIPTION:
+        (work / name).write_text(_source(name))
+    environment = {**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)}
+    command = [str(tools.verilator), *flags, "--Mdir", ".", *DESCRIPTION, "top.v"]
+    toolchain.run(command, cwd=work, env=environment)
+    runtime = [*RUNTIME, *(["verilated_vcd_c.cpp"] if variant is Variant.WAVES else [])]
+    for source in runtime:
+        shutil.copy(tools.include / source, work)
+    _compile(_options(tools, variant, work), work)
+
+
+def _link(tools: toolchain.Toolchain, model: Path, variant: Variant, work: Path) -> None:
+    """Fill a folder with the library of a model and what drives it."""
+    for name in DRIVER:
+        (work / name).write_text(_source(name))
+    options = _options(tools, variant, model)
+    objects = [*_compile(options, work), *(str(path) for path in sorted(model.glob("*.o")))]
+    command = [*options, "-shared", "-o", "machine.so", *objects]
     toolchain.run([*command, "-pthread", "-latomic"], cwd=work)
-    for path in work.iterdir():
-        if path.suffix in (".o", ".cpp", ".h", ".d"):
-            path.unlink()
+    for path in work.glob("*.o"):
+        path.unlink()

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
@@ -34,44 +34,45 @@ class Progress:
 
     Parameters
     ----------
-    expected : int
-        Cycles that the run should take; 0 if nobody knows.
+    expected : callable
+        How many instructions the run will take, 0 if nobody knows; asked once, and only if the
+        run takes so long that anything is said of it.
     """
 
-    def __init__(self, expected: int = 0) -> None:
-        self.expected = expected
+    def __init__(self, expected: Callable[[], int] = lambda: 0) -> None:
+        self._expected = expected
+        self._total: int | None = None
         self._terminal = sys.stderr.isatty()
         self._started = monotonic()
         self._next = self._started + PATIENCE
-        self._shown = False
 
-    def update(self, cycles: int) -> None:
+    def update(self, cycles: int, instructions: int) -> None:
         """Say how far it is, if it is time to."""
         now = monotonic()
         if now < self._next:
             return
         self._next = now + (INTERVAL if self._terminal else LOGGED)
-        line = describe(cycles, self.expected, now - self._started)
+        if self._total is None:
+            self._total = self._expected()
+        line = describe(cycles, now - self._started, instructions, self._total)
         if self._terminal:
             sys.stderr.write(f"\r\x1b[Kktpu: {line}")
             sys.stderr.flush()
         else:
             _say(f"ktpu: {line}")
-        self._shown = True
 
     def close(self) -> None:
         """Leave the line of the terminal as it was before."""
-        if self._shown and self._terminal:
+        if self._total is not None and self._terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
 
-def describe(cycles: int, expected: int, seconds: float) -> str:
-    """Return cycles, rate and, where it is known, time left."""
-    rate = cycles / seconds
-    text = f"{cycles:,} cycles, {rate / 1000:.0f} k/s"
-    if cycles < expected and rate:
-        text += f", about {(expected - cycles) / rate:.0f} s left"
+def describe(cycles: int, seconds: float, instructions: int, total: int) -> str:
+    """Return cycles, rate and, where it can be known, the time left, as text."""
+    text = f"{cycles:,} cycles, {cycles / seconds / 1000:.0f} k/s"
+    if 0 < instructions <= total:
+        text += f", about {seconds * (total - instructions) / instructions:.0f} s left"
     return text
 
 

@@ -11,7 +11,7 @@ from kohakuaccel.errors import CallError
 from kohakuaccel.runtime.device import Device
 from kohakuaccel.source import caller, mark_internal
 from kohakutpu.config import Machine
-from kohakutpu.devices import golden
+from kohakutpu.devices import golden, rtl
 from kohakutpu.devices.faults import MachineFault, explain
 
 mark_internal(__name__)
@@ -47,6 +47,23 @@ KINDS: dict[str, Kind] = {
         golden.GoldenDevice,
         {"poison": bool, "seed": int},
         golden.options,
+    ),
+    "rtl": Kind(
+        "the hardware's description, simulated by Verilator",
+        rtl.RtlDevice,
+        {
+            "stalls": int,
+            "latency": int,
+            "errors": tuple,
+            "watchdog": int,
+            "limit": int,
+            "checked": bool,
+            "waves": str,
+            "waves_scope": str,
+            "waves_from": int,
+            "waves_to": int,
+        },
+        rtl.options,
     ),
 }
 DEFAULT = "golden"

@@ -50,7 +50,9 @@ class MachineFault(Diagnostic):
 
 def explain(image: Image, fault: DeviceFault) -> MachineFault:
     """Return `fault` as what people see: the unit, the instruction, and the line it came from."""
-    index = next(i for i, unit in enumerate(image.units) if unit.node == fault.unit)
+    index = next((i for i, unit in enumerate(image.units) if unit.node == fault.unit), None)
+    if index is None:  # the control node stopped the run
+        return MachineFault(fault, f"{fault.cause}: {fault.detail}", None, [])
     unit = image.units[index]
     name = f"{NAMES.get(unit.kind, unit.kind)} {unit.node}"
     message = f"{fault.cause} in {name}, instruction {fault.pc}: {fault.detail}"
