@@ -1,0 +1,128 @@
+"""Library kernels on the hardware: the whole memory equals the golden machine's after every run."""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hw.sim import model
+from kohakutpu import api as ktpu
+from kohakutpu import devices, kernels
+from kohakutpu.config import preset
+from tests.hw.top import twin
+
+pytestmark = pytest.mark.cocotb
+
+# Machine, and seed of random stalls on every channel of memory.
+MACHINES = [
+    ("tiny", 0),
+    ("tiny", 7),
+    pytest.param(("small", 0), marks=pytest.mark.slow),
+    pytest.param(("small", 7), marks=pytest.mark.slow),
+]
+
+
+@cache
+def library(machine: str) -> Path:
+    return model.build(preset(machine))
+
+
+@pytest.fixture(params=MACHINES, ids=lambda param: f"{param[0]}-{param[1]}")
+def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    name, stalls = request.param
+    kind = devices.Kind(
+        "both", partial(twin.Twin, library=library(name)), {"stalls": int}, twin.no_options
+    )
+    monkeypatch.setitem(devices.KINDS, "twin", kind)
+    with ktpu.device("twin", machine=name, stalls=stalls) as session:
+        yield session
+        session.close()
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float16)
+
+
+def t(*shape: int, seed: int = 0) -> ktpu.Tensor:
+    return ktpu.tensor(normal(*shape, seed=seed))
+
+
+MATMULS = [(1, 1, 1), (4, 32, 4), (5, 33, 7), (16, 64, 16), (33, 100, 20), (64, 64, 64),
+           (7, 256, 129), (130, 48, 36)]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", MATMULS, ids=str)
+def test_matmul(both: Any, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    kernels.matmul(t(m, k), t(n, k, seed=1)).numpy()
+
+
+def test_matmul_variants(both: Any) -> None:
+    kernels.matmul(t(20, 70), t(24, 70, seed=1), precision="high").numpy()
+    kernels.batched_matmul(t(3, 9, 40), t(3, 17, 40, seed=1)).numpy()
+
+
+def test_matmul_of_hard_values(both: Any) -> None:
+    rng = np.random.default_rng(3)
+    a, b = normal(33, 129), normal(20, 129, seed=1)
+    a *= np.exp2(rng.integers(-12, 6, a.shape)).astype(np.float16)
+    a[3] = (a[3].astype(float) * 2.0**-20).astype(np.float16)
+    a[4, 40], a[9, 100], b[2, 128], b[3] = np.nan, np.inf, -np.inf, -0.0
+    for precision in ("default", "high"):
+        kernels.matmul(ktpu.tensor(a), ktpu.tensor(b), precision=precision).numpy()
+
+
+LAYERS = [kernels.linear_silu, kernels.linear_gelu, kernels.linear_relu]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda kernel: kernel.name)
+def test_layers(both: Any, layer: Callable[..., Any]) -> None:
+    for m, k, n in ((1, 1, 1), (17, 70, 33), (40, 64, 48)):
+        layer(t(m, k), t(n, k, seed=1)).numpy()
+
+
+def test_layer_with_bias(both: Any) -> None:
+    kernels.linear_bias(t(17, 70), t(33, 70, seed=1), t(33, seed=2)).numpy()
+
+
+BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
+UNARY = ["neg", "abs", "exp2", "log2", "recip", "rsqrt", "silu", "gelu", "relu"]
+SHAPES = [(1,), (5, 7), (3, 100), (2, 3, 33)]
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_pairs(both: Any, name: str) -> None:
+    for shape in SHAPES:
+        getattr(kernels, name)(t(*shape), t(*shape, seed=1)).numpy()
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_single(both: Any, name: str) -> None:
+    for shape in SHAPES:
+        getattr(kernels, name)(t(*shape)).numpy()
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    getattr(kernels, name)(ktpu.tensor(every)).numpy()
+
+
+def test_where(both: Any) -> None:
+    for shape in SHAPES:
+        kernels.where(t(*shape, seed=2), t(*shape), t(*shape, seed=1)).numpy()
+
+
+ROWS = ["row_sum", "row_max", "row_min", "row_mean", "softmax"]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(both: Any, name: str) -> None:
+    for shape in ((1, 1), (9, 2), (5, 33), (2, 3, 100), (37, 384)):
+        getattr(kernels, name)(t(*shape)).numpy()
+
+
+def test_norms(both: Any) -> None:
+    for shape in ((1, 1), (9, 16), (2, 3, 100)):
+        w, b = t(shape[-1], seed=1), t(shape[-1], seed=2)
+        kernels.rmsnorm(t(*shape), w).numpy()
+        kernels.layernorm(t(*shape), w, b).numpy()

@@ -1,0 +1,101 @@
+"""A device that is two: the golden machine and the simulated hardware, compared after every run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hw.sim.host import TABLE_WORDS, Host, Outcome
+from hw.sim.machine import SimulatedMachine
+from kohakuaccel.runtime.device import Bytes, DeviceFault, Program, Report
+from kohakutpu.config import WORD_BYTES, Machine
+from kohakutpu.devices import Kind
+from kohakutpu.devices.golden import GoldenDevice
+
+WORDS = 1 << 17
+"""Words of memory that are used and compared: 4 MiB."""
+
+MACS_PER_STEP = 512
+
+
+class Twin:
+    """What one machine computes, the other must compute: the whole memory, byte by byte.
+
+    Parameters
+    ----------
+    machine : Machine
+        Which.
+    library : path, optional
+        Of the simulator.
+    **options
+        Of `SimulatedMachine`.
+    """
+
+    name = "twin"
+    granule = WORD_BYTES
+
+    def __init__(self, machine: Machine, library: Any = None, **options: Any) -> None:
+        self.golden = GoldenDevice(machine)
+        self.machine_hash = machine.hash
+        self.memory_bytes = (WORDS - TABLE_WORDS) * WORD_BYTES
+        self.padding = 0xFF
+        simulated = SimulatedMachine(machine, library, memory_words=WORDS, **options)
+        self.host = Host(machine, simulated, watchdog=100_000)
+        self.memory = simulated.memory[: self.memory_bytes]
+        self.outcomes: list[Outcome] = []
+        self._programs: Sequence[Program] = ()
+
+    def write(self, address: int, data: Bytes) -> None:
+        self.golden.write(address, data)
+        values = np.frombuffer(data, np.uint8)
+        self.memory[address : address + values.size] = values
+
+    def read(self, address: int, nbytes: int) -> Bytes:
+        return self.memory[address : address + nbytes].tobytes()
+
+    def renew(self, address: int, rows: int, row_bytes: int, stride: int) -> None:
+        self.write(address, bytes([self.padding]) * (rows * stride))
+
+    def load(self, programs: Sequence[Program]) -> None:
+        self._programs = programs
+        self.golden.load(programs)
+
+    def run(self) -> Report:
+        try:
+            report, fault = self.golden.run(), None
+        except DeviceFault as error:
+            report, fault = Report(), (error.unit, error.pc, error.cause)
+        outcome = self.host.run([(p.node, p.address, p.count) for p in self._programs])
+        self.outcomes.append(outcome)
+        assert outcome.fault == fault
+        if fault is not None:
+            raise DeviceFault(*fault, "the same on both")
+        ours = np.frombuffer(self.golden.read(0, self.memory_bytes), np.uint8)
+        wrong = np.flatnonzero(ours != self.memory)
+        assert wrong.size == 0, (
+            f"{wrong.size} bytes of memory differ, the first at word {wrong[0] // WORD_BYTES}, "
+            f"byte {wrong[0] % WORD_BYTES}, the last at word {wrong[-1] // WORD_BYTES}"
+        )
+        steps = sum(outcome.counters[p.node]["steps_1"] for p in self._programs if p.kind == "C")
+        assert steps * MACS_PER_STEP == report.macs
+        for unit in report.units:
+            assert outcome.counters[unit.node]["instructions"] == unit.instructions
+        return report
+
+    def reset_memory(self) -> None:
+        """Make both alike again: after a fault what was written may differ."""
+        self.golden.write(0, self.memory.tobytes())
+
+    def reset(self) -> None:
+        self.golden.reset()
+        self.host.simulated.reset()
+
+    def close(self) -> None:
+        self.host.simulated.close()
+
+
+def no_options(environment: Any) -> dict[str, Any]:
+    return {}
+
+
+KIND = Kind("both", Twin, {"stalls": int, "latency": int}, no_options)
