@@ -11,12 +11,13 @@ from kohakutpu import isa
 from kohakutpu.isa import Address, Destination, Instruction, Source
 from tests.hw.vector.bench import Bench
 from tests.hw.vector.configuration import L1_WORDS, OUT, OWN, REGISTERS, bench_of, machine
-from tests.hw.vector.test_transfers import drain, fill
+from tests.hw.vector.test_transfers import drain, fill, random_drain, random_fill
 from tests.isa.strategies import INTERESTING_FP32
 
 pytestmark = pytest.mark.cocotb
 
 LANES = (4, 16)
+HALF = L1_WORDS // 2  # EXEC works in one half of L1, fills and drains in the other
 F = ("mac", "mac", "mac", "max", "min", "lt", "le", "eq", "select")
 UNARY = ("none", "none", "abs", "neg", "exp2", "log2", "recip", "rsqrt")
 
@@ -28,8 +29,8 @@ def sessions() -> dict[int, Session]:
 
 
 def window(random: Random, kind: str, rows: int, cols: int, lanes: int) -> tuple[int, int] | None:
-    """Return base and stride of a window that fits, or None."""
-    granule, room = {"reg": (lanes, REGISTERS), "l1h": (16, L1_WORDS), "l1f": (8, L1_WORDS)}[kind]
+    """Return base and stride of a window that fits the first half of L1, or None."""
+    granule, room = {"reg": (lanes, REGISTERS), "l1h": (16, HALF), "l1f": (8, HALF)}[kind]
     span = -(-cols // granule)
     strides = [s for s in (span, span, span + 1, 2 * span, 0) if (rows - 1) * s + span <= room]
     if not strides:
@@ -124,3 +125,28 @@ def test_programs(sessions: dict[int, Session], lanes: int, seed: int) -> None:
                 compare(bench, lanes)
     bench.settle()
     compare(bench, lanes)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("lanes", LANES)
+def test_beside_transfers(sessions: dict[int, Session], lanes: int, seed: int) -> None:
+    bench, random = bench_of(sessions[lanes], 50 + seed, lanes), Random(seed)
+    load(bench, random, lanes)
+    for _ in range(4):
+        given = 0
+        while given < 30:
+            choose = random.choice((random_fill, random_drain, None))
+            if choose is None:
+                instruction = random_exec(random, lanes)
+            elif choose is random_fill:
+                instruction = random_fill(random, HALF, HALF + 64)
+            else:
+                instruction = random_drain(random, HALF + 64, L1_WORDS)
+            if getattr(instruction, "to", "memory") == "memory":
+                if bench.expect(instruction) is None:
+                    bench.give(instruction, given)
+                    given += 1
+        bench.settle()
+        bench.check_memory()
+    compare(bench, lanes)
+    bench.check_remote()
