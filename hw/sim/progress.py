@@ -25,8 +25,9 @@ def notice(text: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-    if timer.finished.is_set() and monotonic() - started > PATIENCE:
-        _say(f"ktpu: {text}: {monotonic() - started:.0f} s")
+    seconds = monotonic() - started
+    if seconds > PATIENCE:
+        _say(f"ktpu: {text}: {seconds:.0f} s")
 
 
 class Progress:
