@@ -10,6 +10,7 @@ from compiler.analysis.extents import check_extents, check_geometry, check_shape
 from compiler.analysis.hazards import check_hazards
 from compiler.analysis.initialised import check_initialised
 from compiler.analysis.instances import Env
+from compiler.analysis.knobs import check_knobs
 from compiler.analysis.sites import Site, sites
 from kohakuaccel.ir.nodes import Trace
 from kohakuaccel.ir.verifier import verify
@@ -26,6 +27,7 @@ def check(trace: Trace) -> None:
     verify(trace)
     found = sites(trace)
     check_affine(found)
+    check_knobs(found)
     check_tiles(found)
     check_shapes(found)
     check_sizes(found)

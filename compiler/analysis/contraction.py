@@ -122,6 +122,8 @@ def _check_places(site: Site, tile: Tile) -> None:
             wrong = index_symbols(view.index[0]) & only_rows
         else:
             continue
+        if wrong and view.kind == "channel_tile":
+            _refuse_row_scalar(view, tile)
         if wrong:
             right = [str(tile.row), str(tile.col)] if view.kind == "tile" else [str(tile.col)]
             raise KernelError(
@@ -132,6 +134,21 @@ def _check_places(site: Site, tile: Tile) -> None:
                 notes=[(tile.loc, f"`{tile.name}` is made here")],
             )
         _check_symbols(view, tile)
+
+
+def _refuse_row_scalar(view: View, tile: Tile) -> None:
+    """Refuse a buffer of one axis if its elements are the tile's rows and not its columns."""
+    extent = view.buffer.shape[0]
+    if extent != tile.rows or extent == tile.cols:
+        return
+    raise KernelError(
+        f"`{view}` is one element a row of tile `{tile.name}`; beside a tile, a buffer of one axis "
+        "is one element a column",
+        loc=view.loc,
+        fix="store the tile into an L.temp(...), and work on its rows in a stage over "
+        "temp.rows(n), where a buffer of one axis is one scalar a row",
+        notes=[(tile.loc, f"`{tile.name}` is made here")],
+    )
 
 
 def _check_symbols(view: View, tile: Tile) -> None:

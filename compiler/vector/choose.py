@@ -17,7 +17,7 @@ from compiler.vector.homes import ShortageError
 from compiler.vector.plan import Plan, plan, walk
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import Symbol
-from kohakuaccel.ir.nodes import Repeat, Statement, Store, Tiling, View
+from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, Store, Tiling, View
 from kohakutpu.config import WORD_BYTES
 
 TARGET = 16368  # elements of an instance: one row of an EXEC, and more gains nothing
@@ -48,8 +48,8 @@ def choose_block(
         If the statements are wrong for every size.
     """
     views = _views(body)
-    tiling = _tiling(views, symbol)
-    operand = context.operands[tiling.buffer]
+    tiling, cut = _cut_by(views, symbol)
+    operand = context.operands[tiling.buffer if tiling.buffer in context.operands else cut]
     cores = len(context.machine.of_kind("V"))
     if tiling.kind == "rows":
         unit, total, width = 1, operand.rows, operand.width
@@ -122,9 +122,10 @@ def _views(body: Sequence[Statement]) -> list[View]:
     return views
 
 
-def _tiling(views: list[View], symbol: Symbol) -> Tiling:
+def _cut_by(views: list[View], symbol: Symbol) -> tuple[Tiling, Buffer]:
+    """Return the tiling of this size and a buffer it cuts, which need not be the one it names."""
     for view in views:
         for tiling in view.tilings:
             if tiling is not None and tiling.size == symbol:
-                return tiling
+                return tiling, view.buffer
     raise InternalError(f"no view is cut by the knob {symbol}")

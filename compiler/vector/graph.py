@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -144,9 +145,22 @@ class Graph:
         return self._share(("load", *view_key(view)), node)
 
     def constant(self, number: float, loc: Location) -> Node:
-        """Return the constant ``number``, rounded to FP32."""
+        """Return the constant ``number``, rounded to FP32.
+
+        Raises
+        ------
+        KernelError
+            If it is finite and FP32 has no such number.
+        """
         with np.errstate(over="ignore"):
-            return self._constant(int(np.float32(number).view(np.uint32)), loc)
+            rounded = np.float32(number)
+        if np.isinf(rounded) and isfinite(number):
+            raise KernelError(
+                f"the number {number:g} is beyond FP32, which ends at 3.40282e+38",
+                loc=loc,
+                fix='scale the computation, or write float("inf") if Inf is meant',
+            )
+        return self._constant(int(rounded.view(np.uint32)), loc)
 
     def _constant(self, bits: int, loc: Location) -> Node:
         node = Node("const", (), "scalar", loc, bits=bits, invariant=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -165,11 +166,14 @@ def common_device(what: str, operands: Sequence[Any]) -> Session:
     first: Array | None = None
     for operand in operands:
         if not isinstance(operand, Array):
+            kind = cast("type[object]", type(operand))
+            name = f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.")
+            number = isinstance(operand, Real)
+            wanted = "not a tensor" if number else "neither a tensor nor a real number"
             raise CallError(
-                f"{what}: an operand is a {type(operand).__name__}, neither a tensor nor a real "
-                "number",
+                f"{what}: an operand is of type {name}, {wanted}",
                 loc=caller(),
-                fix="put arrays on the machine first: ktpu.tensor(x)",
+                fix="put numbers and arrays on the machine first: ktpu.tensor(x)",
             )
         if first is None:
             first = operand

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -108,5 +110,11 @@ def checked_shape(shape: Shape) -> tuple[int, ...]:
             f"a shape is an integer or a sequence of integers that are not negative, not {shape!r}",
             loc=caller(),
             fix="write it as in (4, 3)",
+        )
+    if math.prod(extent or 1 for extent in result) > sys.maxsize:
+        raise CallError(
+            f"a tensor of shape {result} has more elements than any memory",
+            loc=caller(),
+            fix="use a smaller one",
         )
     return result

@@ -40,7 +40,8 @@ class Backend:
         session, compiled = self.compiled(kernel, args, knobs)
         outs = [Tensor.empty(session, shape, dtype) for _, shape, dtype in compiled.out_specs]
         if all(out.size for out in outs):
-            addresses = [tensor.storage.address for tensor in (*args, *outs)]
+            # What has no elements has no memory, and no program touches it.
+            addresses = [t.storage.address if t.size else 0 for t in (*args, *outs)]
             try:
                 session.runtime.launch(compiled.image, addresses)
             except DeviceFault as fault:

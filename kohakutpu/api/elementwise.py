@@ -9,6 +9,7 @@ operands agree on them, and each operand is whole, one row for all (channel), on
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -159,12 +160,15 @@ def as_operand(value: Any, like: Array) -> Any:
     """
     if isinstance(value, Array) or not isinstance(value, NUMBERS):
         return value
-    wide = float(cast("Any", value))
+    try:
+        wide = float(cast("Any", value))
+    except OverflowError:  # an integer beyond double precision
+        wide = sys.float_info.max
     with np.errstate(over="ignore"):
         number = np.float32(wide)
     if np.isinf(number) and math.isfinite(wide):
         raise CallError(
-            f"the number {value} is beyond FP32, which ends at 3.4028235e38",
+            f"the number {wide:g} is beyond FP32, which ends at 3.4028235e38",
             loc=caller(),
             fix="scale the computation",
         )

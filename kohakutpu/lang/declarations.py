@@ -76,7 +76,9 @@ def table(array: Any, dtype: Any = None) -> Tensor:
     Raises
     ------
     KernelError
-        If used outside a kernel, or ``array`` does not hold real numbers.
+        If used outside a kernel, ``array`` does not hold real numbers, or without ``dtype`` a
+        finite one is beyond FP32. Named by ``dtype``, a format takes every value, as Inf where it
+        ends earlier.
     """
     loc = caller()
     tracer = current("L.table", loc)
@@ -87,16 +89,23 @@ def table(array: Any, dtype: Any = None) -> Tensor:
             loc=loc,
             fix="give it an array of a real dtype",
         )
-    if dtype is None:
-        dtype = "fp16" if _fits_fp16(contents) else "fp32"
-    name = _dtype(dtype, loc)
+    chosen = ("fp16" if _fits_fp16(contents) else "fp32") if dtype is None else dtype
+    name = _dtype(chosen, loc)
+    with np.errstate(over="ignore"):
+        stored = contents.astype(np.float16 if name == "fp16" else np.float32)
+    if dtype is None and (np.isinf(stored) & np.isfinite(contents)).any():
+        raise KernelError(
+            "L.table holds a finite number beyond FP32, which ends at 3.40282e+38",
+            loc=loc,
+            fix='scale the numbers, or say dtype="fp32" to accept Inf there',
+        )
     buffer = Buffer(
         _fresh(tracer, loc.target or "table"),
         "table",
         tuple(Const(extent) for extent in contents.shape),
         name,
         loc,
-        value=contents.astype(np.float16 if name == "fp16" else np.float32),
+        value=stored,
     )
     tracer.trace.buffers.append(buffer)
     return Tensor(buffer)

@@ -17,7 +17,7 @@ from kohakuaccel.errors import CallError, InternalError, KernelError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Trace
 from kohakuaccel.lang.tracing import refuse_nested, tracing
-from kohakuaccel.source import Location, call_site
+from kohakuaccel.source import Location, call_site, caller
 from kohakutpu.lang.fingerprint import fingerprint
 from kohakutpu.lang.interface import copied, parameters_of
 from kohakutpu.lang.tensors import Tensor
@@ -61,7 +61,13 @@ class Kernel:
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
-        code = function.__code__
+        code = getattr(function, "__code__", None)
+        if code is None:
+            raise KernelError(
+                f"@kernel makes a kernel of a function, not of {function!r}",
+                loc=caller(),
+                fix="decorate a function with it",
+            )
         self.name = function.__name__
         self.function = function
         self.loc = Location(code.co_filename, _def_line(function), function=self.name)
@@ -150,7 +156,7 @@ class Kernel:
             raise CallError(
                 f"{signature} lacks {' and '.join(f'`{name}`' for name in missing)}",
                 loc=loc,
-                fix=f"pass {len(names)} tensors",
+                fix=f"pass {len(names)} tensor{'s' * (len(names) != 1)}",
                 notes=[(self.loc, f"`{self.name}` is defined here")],
             )
         return tuple(bound[name] for name in names), self._checked_knobs(knobs)
@@ -201,7 +207,8 @@ def kernel(function: Callable[..., None] | None = None, /) -> Any:
     Raises
     ------
     KernelError
-        If a parameter declares nothing, a knob has no default, or there is no result.
+        If it is no function, a parameter declares nothing, a knob has no default, or there is no
+        result.
     """
     return Kernel if function is None else Kernel(function)
 

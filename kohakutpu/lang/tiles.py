@@ -50,9 +50,8 @@ def tile(
             fix="make it inside `for i, j in grid(a.tiles(gm), b.tiles(gn))`",
         )
     if precision not in (None, "default", "high"):
-        raise KernelError(
-            f"there is no precision {precision!r}", loc=loc, fix='use "default" or "high"'
-        )
+        shown = "None" if isinstance(precision, Expr) else repr(precision)
+        raise KernelError(f"there is no precision {shown}", loc=loc, fix='use "default" or "high"')
     if not isinstance(sweeps, int) or isinstance(sweeps, bool) or sweeps < 1:  # pyright: ignore
         raise KernelError(
             f"sweeps counts sweeps over K, it cannot be {sweeps!r}", loc=loc, fix="use 1 or more"

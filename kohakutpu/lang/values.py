@@ -101,6 +101,13 @@ class Elementwise(Unknown):
     def __rmatmul__(self, other: Any) -> Any:
         _refuse_operand(self)
 
+    def __getitem__(self, place: Any) -> Any:
+        raise KernelError(
+            f"{self._describe()} cannot be indexed: only buffers can",
+            loc=caller(),
+            fix="index the buffer by the indices of the grid; the tiling says how much one holds",
+        )
+
     def _unsupported(self, symbol: str) -> NoReturn:
         raise KernelError(
             f"values of a kernel have no operator `{symbol}`",
@@ -201,21 +208,46 @@ def as_value(operand: Any, loc: Location | None = None) -> Expression:
     if isinstance(operand, Elementwise):
         return operand.value(loc)
     if is_number(operand):
-        number = as_number(operand)
-        if isinstance(number, Scalar):
-            for symbol in sorted(number.symbols(), key=str):
-                if symbol.kind == "index":
-                    raise KernelError(
-                        f"`{symbol}` is an index, not a number to compute with",
-                        loc=loc,
-                        fix="put what depends on it into an L.table(...) and load its window",
-                    )
+        number = _known_number(operand, loc)
         return Expression(Value("const", (), "scalar", loc, number=number), None)
     name = type(operand).__name__
     fix = "use windows such as x[r], tiles, numbers and what is computed from them"
     if name in ("ndarray", "list", "tuple"):
         fix = "make it a buffer with L.table(array), and index that"
     raise KernelError(f"`{name}` is no operand of elementwise arithmetic", loc=loc, fix=fix)
+
+
+def _known_number(operand: Any, loc: Location) -> float | Scalar:
+    """Return a number to compute with: one that is known when the shapes are.
+
+    Raises
+    ------
+    KernelError
+        If it depends on an index or on a knob that is left open, or is beyond any format.
+    """
+    try:
+        number = as_number(operand)
+    except OverflowError:
+        raise KernelError(
+            "an integer of this size is beyond FP32, which ends at 3.40282e+38",
+            loc=loc,
+            fix="scale the computation",
+        ) from None
+    for symbol in sorted(number.symbols() if isinstance(number, Scalar) else (), key=str):
+        if symbol.kind == "index":
+            raise KernelError(
+                f"`{symbol}` is an index, not a number to compute with",
+                loc=loc,
+                fix="put what depends on it into an L.table(...) and load its window",
+            )
+        if symbol.kind == "knob":
+            raise KernelError(
+                f"knob `{symbol}` is left open, so it is no number to compute with: the compiler "
+                "chooses sizes of tiles, parts and blocks only",
+                loc=loc,
+                fix=f"give `{symbol}` a number, as its default or in the call",
+            )
+    return number
 
 
 def apply(op: str, *operands: Any) -> Expression:

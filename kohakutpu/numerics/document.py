@@ -128,7 +128,7 @@ identity: -0 for `sum` (`x + -0 = x` for every `x`), -Inf for `max`, +Inf for `m
 
 `exp2`, `log2`, `recip` and `rsqrt` are a range reduction, a quadratic on one of 128 segments,
 evaluated exactly, and one rounding to FP32. The tables are `kohakutpu.numerics.seed_tables`,
-written by `python -m kohakutpu.numerics.generate_seeds`; the same tables make the ROMs.
+written by `python tools/generate_seeds.py`; the same tables make the ROMs.
 
 An argument is reduced to 7 bits of segment and an offset `t` of 16 bits. Then
 

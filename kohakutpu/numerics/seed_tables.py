@@ -1,4 +1,4 @@
-"""Seed tables, written by `generate_seeds`. Do not edit: mend the generator and run it.
+"""Seed tables, written by `tools/generate_seeds.py`: mend and run that instead.
 
 A row is ``(C0, C1, C2)`` of one segment; `quadratic` says what the numbers count.
 """

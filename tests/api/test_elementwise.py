@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from kohakuaccel.errors import CallError
 from kohakutpu import api as ktpu
+from kohakutpu import kernels
 from tests.kernels.oracle import assert_close, assert_same_bits
 
 pytestmark = pytest.mark.golden
@@ -226,8 +227,11 @@ def test_refusals() -> None:
     ):
         with pytest.raises(CallError, match="neither a tensor nor a real number"):
             call()
-    with pytest.raises(CallError, match="beyond FP32"):
-        x * 1e39
+    for number in (1e39, -(10**400)):
+        with pytest.raises(CallError, match="beyond FP32"):
+            x * number
+    with pytest.raises(CallError, match="relu: an operand is of type int, not a tensor"):
+        kernels.relu(3)
     with pytest.raises(CallError, match="no operand is a tensor"):
         ktpu.maximum(1, 2)
     with pytest.raises(TypeError):

@@ -180,6 +180,9 @@ def test_zeros_and_full() -> None:
     for shape in ((-1,), (1.5,), "ab", ((1, 2), 3), None):
         with pytest.raises(CallError, match="a shape is"):
             ktpu.zeros(shape)  # pyright: ignore[reportArgumentType]
+    for shape in (10**20, (10**10, 10**10), (0, 10**20)):
+        with pytest.raises(CallError, match="more elements than any memory"):
+            ktpu.zeros(shape)
     with pytest.raises(CallError, match="beyond FP16"):
         ktpu.full(3, 1e5)
     with pytest.raises(CallError, match="repeats one number"):

@@ -82,6 +82,8 @@ def test_one_row_in_a_contraction_or_a_part() -> None:
         (lambda v: ~v, "no operator `~`", "comparisons"),
         (lambda v: v**3.5, "a power needs an exponent", "L.log2"),
         (lambda v: v**v, "a power needs an exponent", "L.log2"),
+        (lambda v: v[0], "cannot be indexed: only buffers can", "the grid"),
+        (lambda v: v + 10**400, "beyond FP32", "scale"),
         (lambda v: v + "1", "`str` is no operand", "windows"),
         (lambda v: v * [1], "`list` is no operand", "L.table"),
         (lambda v: v + np.ones(3), "`ndarray` is no operand", "L.table"),
@@ -260,6 +262,8 @@ def test_tile_options() -> None:
     call = "L.tile(2, 1, 2, precision=precision, sweeps=sweeps)"
     with refused("there is no precision 'low'", call, '"high"'):
         bad.trace(precision="low")
+    with refused("there is no precision None", call, '"high"'):
+        bad.trace(precision=None)
     with refused("sweeps counts sweeps over K, it cannot be 0", call, "1 or more"):
         bad.trace(sweeps=0)
 

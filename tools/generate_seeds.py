@@ -1,11 +1,11 @@
-"""Fit the seed tables: ``python -m kohakutpu.numerics.generate_seeds`` writes `seed_tables`.
+"""Fit the seed tables: ``python tools/generate_seeds.py`` writes `seed_tables`.
 
 Each segment starts from the quadratic through three Chebyshev nodes, which is the minimax one
 but for terms far below an FP32 place. ``C2`` is rounded first, since its few bits cost the most;
 ``C1`` takes up the slope that this leaves, and ``C0`` centres what remains. Segments that begin
 where the result is exact keep ``C0`` exact, so ``exp2(k)`` and its like are exact as well.
 
-Needs mpmath; nothing else in the library does.
+Needs mpmath, and so is no part of the library.
 """
 
 # pyright: basic
@@ -20,8 +20,8 @@ from mpmath import mpf
 
 from kohakutpu.numerics.quadratic import C0_FRACTION, C1_FRACTION, SEGMENTS, Quadratic
 
-TARGET = Path(__file__).with_name("seed_tables.py")
-HEADER = '''"""Seed tables, written by `generate_seeds`. Do not edit: mend the generator and run it.
+TARGET = Path(__file__).parents[1] / "kohakutpu" / "numerics" / "seed_tables.py"
+HEADER = '''"""Seed tables, written by `tools/generate_seeds.py`: mend and run that instead.
 
 A row is ``(C0, C1, C2)`` of one segment; `quadratic` says what the numbers count.
 """

@@ -1,0 +1,61 @@
+# pyright: reportOperatorIssue=false, reportOptionalOperand=false, reportArgumentType=false
+"""An open knob is a size that changes no result; used as anything else it is refused."""
+
+import pytest
+
+from compiler.tests.refusals import prove, refused
+from kohakuaccel.lang import dims, grid, stage, sweep
+from kohakutpu import lang as L
+from kohakutpu.lang import kernel
+
+M, N = dims("M, N")
+
+
+@kernel
+def repeated(x=L.In(M, N), y=L.Out(M, N), *, n=None, times=None):
+    h = L.temp(M, N)
+    with stage(x.rows(n)) as r:
+        h[r] <<= x[r]
+    for _ in sweep(times):  # HERE
+        with stage(x.rows(n)) as r:
+            h[r] <<= h[r] + 1
+    with stage(x.rows(n)) as r:
+        y[r] <<= h[r]
+
+
+@kernel
+def shifted(x=L.In(M, N), y=L.Out(M, N), *, n=None, by=None):
+    for r in grid(y.rows(n)):
+        y[r] <<= x[r + by]  # HERE
+
+
+@kernel
+def scaled(x=L.In(M, N), y=L.Out(M, N), *, n=None, scale=None):
+    for r in grid(y.rows(n)):
+        y[r] <<= x[r] * (1 / scale)  # HERE
+
+
+@kernel
+def uneven(x=L.In(M, N), y=L.Out(M, N), *, n=None):
+    for r in grid(y.rows(n)):
+        y[r] <<= x[r] * n  # HERE
+
+
+def test_a_count() -> None:
+    with refused("knob `times` is left open", "sweep(times)", "give `times` a number"):
+        prove(repeated)
+    prove(repeated, (8, 8), times=3)
+
+
+def test_an_index() -> None:
+    with refused("knob `by` is left open", "x[r + by]", "give `by` a number"):
+        prove(shifted)
+
+
+@pytest.mark.parametrize(
+    ("bad", "name", "caret"),
+    [(scaled, "scale", "x[r] * (1 / scale)"), (uneven, "n", "x[r] * n")],
+)
+def test_a_number_to_compute_with(bad, name: str, caret: str) -> None:
+    with refused(f"knob `{name}` is left open, so it is no number", caret, f"give `{name}`"):
+        prove(bad)
