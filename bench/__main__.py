@@ -11,11 +11,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import compilation, memory, speed
+from bench import compilation, memory, simulation, speed
 from bench.harness import Benchmark, machine_shape, peak_rss_mib
 
 BENCHMARKS = {
-    item.name: item for item in (*speed.BENCHMARKS, *compilation.BENCHMARKS, *memory.BENCHMARKS)
+    item.name: item
+    for part in (speed, compilation, memory, simulation)
+    for item in part.BENCHMARKS
 }
 
 
