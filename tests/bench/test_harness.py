@@ -72,4 +72,8 @@ def test_the_promised_benchmarks_exist() -> None:
         "compile": None,
         "program_length": 2,
         "memory_matmul_2048": None,
+    } | {
+        f"rtl_{machine}_{name}": None
+        for machine in ("small", "duo")
+        for name in ("matmul_256", "matmul_256x1024x256", "linear_silu_256", "softmax_1024")
     }
