@@ -15,7 +15,7 @@ TESTS  := $(PYTEST) -n 2
 .PHONY: help demo test test-quick test-slow check bench docs format clean
 
 help:
-	@echo "make demo        classify handwritten digits on the golden machine"
+	@echo "make demo        classify handwritten digits on the golden machine, some on simulated hardware"
 	@echo "make test        every check and test but the slow ones (what CI runs)"
 	@echo "make test-quick  tests that build and simulate no hardware"
 	@echo "make test-slow   the long searches, and everything else"
@@ -26,7 +26,7 @@ help:
 	@echo "make clean       remove what the targets built, but not $(VENV)"
 
 demo: $(READY)
-	$(VENV)/bin/python demos/kohakutpu/digits.py
+	$(VENV)/bin/python demos/kohakutpu/digits.py --hardware
 
 test: check docs
 	$(TESTS) -m "not slow"

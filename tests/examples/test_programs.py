@@ -41,6 +41,11 @@ def test_digits_says_what_it_measured() -> None:
     assert host > 97
     assert abs(host - machine) <= 0.5
     assert "linear_silu" in output
+    # Three layers and the softmax ran there, and did at least the work that 450 digits take.
+    assert re.search(r"dispatches +4\n", output)
+    macs = re.search(r"MACs +([\d,]+)", output)
+    assert macs is not None
+    assert int(macs[1].replace(",", "")) >= 450 * (64 * 128 + 128 * 64 + 64 * 10)
     assert "machine duo" in output
 
 
