@@ -64,6 +64,8 @@ class Host:
         What runs.
     watchdog : int, optional
         Cycles without progress that end a run; the hardware's default when left out.
+    table : int, optional
+        Word of memory where the unit table goes; the last `TABLE_WORDS` when left out.
 
     Raises
     ------
@@ -72,9 +74,15 @@ class Host:
     """
 
     def __init__(
-        self, machine: Machine, simulated: SimulatedMachine, watchdog: int | None = None
+        self,
+        machine: Machine,
+        simulated: SimulatedMachine,
+        watchdog: int | None = None,
+        table: int | None = None,
     ) -> None:
         self.simulated = simulated
+        last = simulated.memory.size // WORD_BYTES - TABLE_WORDS
+        self._table = last if table is None else table
         self._watchdog = watchdog
         self._units = [node.id for node in machine.nodes if node.kind in "CV"]
         found = [simulated.read(register) for register in (Register.IDENTITY, Register.VERSION)]
@@ -107,7 +115,7 @@ class Host:
             Cycles after which the machine is told to stop.
         """
         simulated = self.simulated
-        table = simulated.memory.size // WORD_BYTES - TABLE_WORDS
+        table = self._table
         entries = np.frombuffer(unit_table(programs), np.uint8)
         simulated.memory[table * WORD_BYTES :][: entries.size] = entries
         simulated.write(Register.TABLE, table)
