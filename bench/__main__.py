@@ -15,9 +15,7 @@ from bench import compilation, memory, simulation, speed
 from bench.harness import Benchmark, machine_shape, peak_rss_mib
 
 BENCHMARKS = {
-    item.name: item
-    for part in (speed, compilation, memory, simulation)
-    for item in part.BENCHMARKS
+    item.name: item for part in (speed, compilation, memory, simulation) for item in part.BENCHMARKS
 }
 
 

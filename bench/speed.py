@@ -15,13 +15,17 @@ def normal(*shape: int) -> Array:
 
 
 def matmul_1024() -> Figures:
-    """Time a product up to the result in host memory; the operands are on the machine already."""
+    """Time a product from and to host memory with a weight that is on the machine already.
+
+    The golden machine remembers what it rounded to MXINT8 while memory is unchanged, so an operand
+    used again costs less: fair for the weight, not for what a layer is given.
+    """
     from kohakutpu import api as ktpu
 
     a, b = normal(1024, 1024), normal(1024, 1024)[::-1].copy()
-    x, w = ktpu.tensor(a), ktpu.tensor(b)
-    figures = compare(lambda: (x @ w).numpy(), lambda: a @ b.T)
-    error = (x @ w).numpy() - a @ b.T
+    w = ktpu.tensor(b)
+    figures = compare(lambda: (ktpu.tensor(a) @ w).numpy(), lambda: a @ b.T)
+    error = (ktpu.tensor(a) @ w).numpy() - a @ b.T
     figures["relative_rms_error"] = float(np.sqrt(np.mean(error**2) / np.mean((a @ b.T) ** 2)))
     return figures
 

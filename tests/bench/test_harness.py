@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import harness
+from bench import compilation, harness
+from kohakutpu import kernels
 
 
 @pytest.fixture
@@ -61,6 +62,21 @@ def test_an_unknown_name_lists_the_known(sample: None, capsys: pytest.CaptureFix
         command.main(["three"])
     assert stopped.value.code == 2
     assert "no benchmark three; there are one, two" in capsys.readouterr().err
+
+
+def test_every_kernel_of_the_library_is_compiled() -> None:
+    assert set(compilation.SHAPES) == set(kernels.__all__)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["compile", "program_length"])
+def test_what_needs_no_quiet_machine_is_measured(name: str) -> None:
+    item = command.BENCHMARKS[name]
+    figures = item.measure()
+    assert set(item.bounds) <= set(figures)
+    assert all(value > 0 for value in figures.values())
+    if name == "program_length":  # no matter how busy the machine is
+        assert figures["ratio"] <= 2
 
 
 def test_the_promised_benchmarks_exist() -> None:
