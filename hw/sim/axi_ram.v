@@ -2,8 +2,8 @@
 // 16 requests of each direction at once. The words lie in C++ (ram.cpp); every port of a machine
 // sees the same ones. Reads see memory when their data leave, writes take effect with their data.
 //
-// Behaviour is taken from C++ at reset. With a seed, every channel stalls a quarter to half of the time
-// and an answer comes up to 31 cycles later than it could.
+// How it behaves is taken from C++ at reset. With a seed, a channel stands still in a quarter of the
+// cycles and an answer comes up to 31 cycles later than it could.
 module axi_ram #(
     parameter ADDRESS_BITS = 32,
     parameter PORT = 0
@@ -84,6 +84,7 @@ module axi_ram #(
         end
 
     reg [63:0] aw_word [0:PLACES-1];
+    reg [7:0] aw_len [0:PLACES-1];
     reg [4:0] aw_head, aw_tail;
     reg [8:0] w_beat;
     reg w_failed;
@@ -107,6 +108,7 @@ module axi_ram #(
         end else begin
             if (awvalid && awready) begin
                 aw_word[aw_tail[3:0]] <= 64'(awaddr) >> 5;
+                aw_len[aw_tail[3:0]] <= awlen;
                 aw_tail <= aw_tail + 1;
             end
             if (wvalid && wready) begin : store
@@ -129,4 +131,27 @@ module axi_ram #(
                 end
             end
         end
+
+    // What AXI4 asks of an initiator: requests stay until they are taken, bursts keep to their length
+    // and to 4 KiB.
+    reg ar_waited, aw_waited, w_waited;
+    reg [ADDRESS_BITS-1:0] ar_old, aw_old;
+    reg [7:0] ar_old_len, aw_old_len;
+    reg [288:0] w_old;
+    always @(posedge clk) begin
+        ar_waited <= !rst && arvalid && !arready;
+        aw_waited <= !rst && awvalid && !awready;
+        w_waited <= !rst && wvalid && !wready;
+        {ar_old, ar_old_len} <= {araddr, arlen};
+        {aw_old, aw_old_len} <= {awaddr, awlen};
+        w_old <= {wlast, wstrb, wdata};
+        if (!rst) begin
+            if (ar_waited) assert (arvalid && {araddr, arlen} == {ar_old, ar_old_len});
+            if (aw_waited) assert (awvalid && {awaddr, awlen} == {aw_old, aw_old_len});
+            if (w_waited) assert (wvalid && {wlast, wstrb, wdata} == w_old);
+            if (arvalid) assert (13'(araddr[11:5]) + 13'(arlen) < 128);
+            if (awvalid) assert (13'(awaddr[11:5]) + 13'(awlen) < 128);
+            if (wvalid && wready) assert (wlast == (w_beat == 9'(aw_len[aw_head[3:0]])));
+        end
+    end
 endmodule

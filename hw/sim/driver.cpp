@@ -17,9 +17,16 @@ static const int PATIENCE = 1000;  // cycles for a register to answer
 static const auto SLICE = std::chrono::milliseconds(50);  // until Python looks for Ctrl-C
 static const int GLANCE = 256;                            // cycles between looks at the clock
 
+// In a checked model, what nothing sets starts at random.
+static VerilatedContext *prepared(VerilatedContext &context) {
+    context.randReset(2);
+    context.fatalOnError(false);  // an assertion ends the run, not Python
+    return &context;
+}
+
 struct Model {
     VerilatedContext context;
-    Vtop top{&context};
+    Vtop top{prepared(context)};
     uint64_t cycle = 0;  // since the model was made
     std::vector<const uint32_t *> instructions;  // the counter of each unit
 #if VM_TRACE
@@ -55,7 +62,6 @@ static void clock(Model &model) {
 
 EXPORT Model *model_new() {
     Model *model = new Model;
-    model->context.fatalOnError(false);  // an assertion ends the run, not Python
     for (const auto &scope : *model->context.scopeNameMap())
         if (const VerilatedVar *counter = scope.second->varFind("instructions"))
             model->instructions.push_back(static_cast<const uint32_t *>(counter->datap()));

@@ -147,6 +147,17 @@ def test_memory_that_fails() -> None:
 
 
 @pytest.mark.cocotb
+@pytest.mark.slow
+def test_no_assertion_fails(reference: Runtime) -> None:
+    for seed in (0, 1):
+        made = rtl.RtlDevice(TINY, checked=True, stalls=seed)
+        for name, shapes in CASES:
+            work = job(TINY, name, shapes)
+            assert work.run(runtime(made))[0] == work.run(reference)[0]
+        made.close()
+
+
+@pytest.mark.cocotb
 def test_a_run_without_end_is_stopped_and_the_device_goes_on(reference: Runtime) -> None:
     made = rtl.RtlDevice(TINY, limit=20_000)
     with pytest.raises(DeviceFault, match="stopped after 20,000 cycles") as caught:
