@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from kohakutpu.model.unit import Unit
 
@@ -121,14 +120,6 @@ class Report:
             if unit.node == node:
                 return unit
         raise KeyError(f"unit {node} ran nothing; {[unit.node for unit in self.units]} did")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain dictionaries, lists and numbers."""
-        totals = ("instructions", "fetched_words", "macs", "read_words", "written_words",
-                  "noc_words")  # fmt: skip
-        result = asdict(self)
-        result.update({name: getattr(self, name) for name in totals})
-        return result
 
 
 def collect(

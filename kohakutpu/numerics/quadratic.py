@@ -71,11 +71,6 @@ class Quadratic:
         """Places from the unit of ``C1 * t`` down to that of ``P``."""
         return self.unit - self.weight - C1_FRACTION
 
-    @property
-    def c2_fraction(self) -> int:
-        """The binary places of ``C2`` as a coefficient of the reduced argument squared."""
-        return self.unit - 2 * self.weight
-
     def evaluate(self, segment: int, t: int) -> int:
         """Return ``P`` in units of ``2**-unit``, exactly.
 
