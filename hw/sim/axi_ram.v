@@ -39,7 +39,7 @@ module axi_ram #(
             latency <= ram_latency();
             stalls <= seed != 0;
             // No port has the stalls of another one.
-            random <= 32'(seed) * 32'd2654435761 + 32'(PORT) * 32'd40503 + 1;
+            random <= (32'(seed) * 32'd2654435761 + 32'(PORT) * 32'd40503) | 1;
         end else begin : xorshift
             reg [31:0] x;
             x = random ^ (random << 13);
