@@ -55,7 +55,11 @@ def apply(name: str, *operands: Tensor | Number) -> Tensor:
         return type(tensors[0]).empty(device, shape, "fp16")
     padded = [(1,) * (len(shape) - x.ndim) + x.shape for x in tensors]
     if all(p == shape or x.size == 1 for x, p in zip(tensors, padded, strict=True)):
-        whole = [p == shape for p in padded]
+        # A number has no axes either, but keeps its format where the result has none.
+        number = [not x.ndim and x.format == "fp32" for x in tensors]
+        whole = [p == shape and not single for p, single in zip(padded, number, strict=True)]
+        if not any(whole):
+            return getattr(kernels, name)(*tensors)
         forms = ["part" if fits else scalar_form(x) for x, fits in zip(tensors, whole, strict=True)]
         views = [x.view(shape if fits else ()) for x, fits in zip(tensors, whole, strict=True)]
         if all(whole):

@@ -88,14 +88,21 @@ def test_every_operation(name: str, right: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     "number", [2, 0.1, -3.5, True, np.float32(0.3), np.int8(-4), np.float64(7)]
 )
-def test_numbers_take_part_in_fp32(number: Any) -> None:
-    a = normal(3, 7)
+@pytest.mark.parametrize("shape", [(3, 7), (1,), (1, 1), ()])
+def test_numbers_take_part_in_fp32(number: Any, shape: tuple[int, ...]) -> None:
+    a = normal(*shape)
     x = ktpu.tensor(a)
     value = np.float32(number)
     for name, (ours, theirs) in EXACT.items():
         assert_same_bits(ours(x, number).numpy(), expected(theirs, a, value)), name
         assert_same_bits(ours(number, x).numpy(), expected(theirs, value, a)), name
-    # 0.1 as FP16 would give other bits.
+    assert_same_bits(
+        ktpu.where(x, x, number).numpy(), np.where(a != 0, a, np.float16(value)).astype(np.float16)
+    )
+
+
+def test_a_number_as_fp16_would_give_other_bits() -> None:
+    a = normal(3, 7)
     assert (
         expected(np.multiply, a, 0.1).tolist() != expected(np.multiply, a, np.float16(0.1)).tolist()
     )

@@ -119,7 +119,7 @@ def test_kernels_refuse_operands_they_cannot_run_on(fresh: None) -> None:
             call(x, y)
         assert "machine='small'" in str(caught.value)
         assert "machine='duo'" in str(caught.value)
-        with pytest.raises(CallError, match="matmul: an operand is of type numpy.ndarray"):
+        with pytest.raises(CallError, match=r"of type numpy\.ndarray"):
             call(x, np.ones((4, 4)))
     assert ktpu.tensor(y) is not y
     assert (x @ ktpu.tensor(y)).numpy()[0, 0] == 4

@@ -228,7 +228,9 @@ def test_views_share_memory(shape: tuple[int, ...]) -> None:
 
 def test_fp32_is_for_kernels_that_declare_it() -> None:
     wide = ktpu.tensor([1.0, 2.0], dtype="fp32")
-    for call in (lambda: wide + 1, lambda: wide @ wide, wide.softmax, wide.relu):
+    single = ktpu.tensor(1.0, dtype="fp32")
+    calls = (lambda: wide + 1, lambda: single + 1, lambda: wide @ wide, wide.softmax, single.relu)
+    for call in calls:
         with pytest.raises(CallError, match="declared fp16, but the argument holds fp32"):
             call()
 
