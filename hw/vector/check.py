@@ -30,6 +30,19 @@ class Place(data.Struct):
     span: LOCAL_BITS
 
 
+class Hull(data.Struct):
+    """From where up to where a window reaches."""
+
+    used: 1
+    in_l1: 1
+    base: BASE_BITS
+    end: BASE_BITS
+
+
+CHECKED = data.StructLayout({"task": SHAPE, "hulls": data.ArrayLayout(Hull, len(WINDOWS))})
+"""An EXEC that may run, and what it touches: `WINDOWS`, in that order."""
+
+
 class ExecCheck(wiring.Component):
     """Pass an instruction on once all its windows are as they must be.
 
@@ -45,10 +58,10 @@ class ExecCheck(wiring.Component):
     -------
     i : In(stream of resolved EXEC)
         Instructions.
-    o : Out(stream of resolved EXEC)
+    o : Out(stream of `CHECKED`)
         Those that may run.
     idle : In(1)
-        The instruction before has finished.
+        All instructions before have finished.
     fault : Out(Fault)
         The instruction must not run.
     """
@@ -58,7 +71,7 @@ class ExecCheck(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(SHAPE)),
-                "o": Out(stream.Signature(SHAPE)),
+                "o": Out(stream.Signature(CHECKED)),
                 "idle": In(1),
                 "fault": Out(Fault),
             }
@@ -81,10 +94,18 @@ class ExecCheck(wiring.Component):
             reach.stride.eq(chosen.stride),
             reach.rows.eq(chosen.rows),
             reach.span.eq(chosen.span),
-            self.o.payload.eq(task),
+            self.o.payload.task.eq(task),
             self.fault.cause.eq(cause),
             self.fault.pc.eq(task.pc),
         ]
+
+        for hull, place, end in zip(self.o.payload.hulls, places, ends, strict=True):
+            m.d.comb += [
+                hull.used.eq(place.used),
+                hull.in_l1.eq(place.in_l1),
+                hull.base.eq(place.base),
+                hull.end.eq(end),
+            ]
 
         pair = Signal(range(len(PAIRS) + 1))
         one, other = Signal(Place), Signal(Place)

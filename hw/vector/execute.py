@@ -1,14 +1,19 @@
 """EXEC: three sources, the pipe, and where its results go."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.adder import Combine
+from hw.arithmetic.pipeline import delayed
 from hw.arithmetic.reduction import RowReduction
 from hw.common.interfaces import Engine, code
 from hw.noc.flit import LOCAL_BITS
-from hw.vector.check import RECORD, SHAPE, ExecCheck
+from hw.vector.check import DST, RECORD, RED, SHAPE, ExecCheck, Hull
 from hw.vector.l1 import ReadPort, WritePort
 from hw.vector.packer import WordPacker
 from hw.vector.pipe import ABSENT, VectorPipe
@@ -23,12 +28,18 @@ COMBINES = {"sum": Combine.SUM, "max": Combine.MAX, "min": Combine.MIN}
 
 
 class ExecEngine(wiring.Component):
-    """Compute rows of elements; an instruction starts when the one before is fully written.
+    """Compute rows of elements, a beat a cycle, and two instructions at once where none can tell.
 
-    The checks of the next instruction run beside the one that computes. A beat leaves the sources
-    when all three are there, and from then on nothing stops it: register file and L1 take what
-    comes. Where they could not, the sources pause: every other cycle for FP32 words of 16 lanes,
-    one cycle in `lanes` where results and row scalars share the register file.
+    A beat leaves the sources when all three are there, and from then on nothing stops it: register
+    file and L1 take what comes. Where they could not, the sources pause: every other cycle for
+    FP32 words of 16 lanes, one cycle in `lanes` where results and row scalars share the register
+    file.
+
+    When an instruction has issued its last beat, the next one starts if it touches nothing that
+    the first one writes, judged by where windows begin and end; otherwise when the first one is
+    fully written. The checks of the next instruction run beside all that. Each of the two has its
+    place (its *turn*) for operands and for what is done of it; every stage behind the sources knows
+    whose turn it is.
 
     Parameters
     ----------
@@ -55,48 +66,112 @@ class ExecEngine(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Check, start, issue, collect."""
+        """Start, issue, collect, finish."""
         m = Module()
         lanes, beats = self._machine.lanes, self._machine.registers
         m.submodules.check = check = ExecCheck(self._machine)
         m.submodules.registers = registers = RegisterFile(beats, lanes, len(SOURCES))
-        m.submodules.issued = issued = BeatWalk(lanes)
         m.submodules.pipe = pipe = VectorPipe(lanes)
+        m.submodules.packer = packer = WordPacker(lanes, self._address_bits)
+        m.submodules.scalars = scalars = ScalarPacker(lanes)
         wiring.connect(m, wiring.flipped(self.engine.i), check.i)
-        task = Signal(SHAPE, reset_less=True)
-        running, start = Signal(), Signal()
-        finished = Signal()
+        wiring.connect(m, packer.write, wiring.flipped(self.write))
+        tasks = [Signal(SHAPE, name=f"task_{turn}", reset_less=True) for turn in range(2)]
+        alive, issuing, start = Signal(2), Signal(), Signal()
+        # Turns of the instruction that issues, and of the one that ends next; the first one has 1.
+        turn, oldest = Signal(), Signal(init=1)
+        owes = Signal()  # row scalars are on their way
+
+        ends = self._issue(m, tasks, turn, start, issuing, registers, pipe, owes)
+        beats_done = self._collect(m, tasks, registers, pipe, packer, scalars, owes, start, turn)
+        self._start(m, check, tasks, turn, start, issuing, alive)
+        with m.If(start):
+            m.d.sync += issuing.eq(1)
+        with m.Elif(ends):
+            m.d.sync += issuing.eq(0)
+
+        done = []
+        events = (
+            (beats_done, lambda task: Const(1, 1)),
+            ((packer.finished, packer.finished_mark), _to_l1),
+            ((scalars.finished, scalars.finished_mark), _reduces),
+        )
+        for n, task in enumerate(tasks):
+            complete = alive[n]
+            for number, ((event, mark), is_needed) in enumerate(events):
+                seen = Signal(name=f"seen_{number}_{n}")
+                with m.If(event & (mark == n)):
+                    m.d.sync += seen.eq(1)
+                with m.If(start & (turn == n)):
+                    m.d.sync += seen.eq(0)
+                complete = complete & (seen | ~is_needed(task))
+            done.append(complete & (oldest == n) & ~(start & (turn == n)))
+        finished = Cat(*done).any()
         m.d.comb += [
-            check.o.ready.eq(~running & ~start),
-            check.idle.eq(~running & ~start),
+            check.idle.eq(alive == 0),
             self.engine.fault.eq(check.fault),
             self.engine.done.eq(finished),
+            self.engine.step.eq(pipe.o_valid),
         ]
-        m.d.sync += start.eq(check.o.valid & check.o.ready)
-        with m.If(check.o.ready):
-            m.d.sync += task.eq(check.o.payload)
-        with m.If(start):
-            m.d.sync += running.eq(1)
-        with m.If(finished):
-            m.d.sync += running.eq(0)
+        for n in range(2):
+            with m.If(done[n]):
+                m.d.sync += [alive[n].eq(0), oldest.eq(~oldest)]
+        return m
 
-        to_registers = task.dst.kind == code(RECORD, "dst", "reg")
-        to_halves = task.dst.kind == code(RECORD, "dst", "l1h")
-        to_singles = task.dst.kind == code(RECORD, "dst", "l1f")
-        reduces = task.reduce != code(RECORD, "reduce", "none")
+    def _start(
+        self,
+        m: Module,
+        check: ExecCheck,
+        tasks: list[Signal],
+        turn: Signal,
+        start: Signal,
+        issuing: Signal,
+        alive: Signal,
+    ) -> None:
+        """Take the next instruction when it can meet nothing that is still to be written."""
+        written = [Signal(Hull, name=f"written_{n}", reset_less=True) for n in range(2)]
+        hulls = check.o.payload.hulls
+        # Results are written in order, row scalars too, but not the ones behind the others.
+        pairs = [(n, w) for n in range(len(SOURCES)) for w in written]
+        pairs += [(DST, written[1]), (RED, written[0])]
+        meets = reduce(or_, (_meet(hulls[n], w) for n, w in pairs))
+        may = ~issuing & ~start & ((alive == 0) | (~alive.all() & ~meets))
+        m.d.comb += check.o.ready.eq(may)
+        m.d.sync += start.eq(check.o.valid & may)
+        with m.If(check.o.valid & may):
+            m.d.sync += [turn.eq(~turn), written[0].eq(hulls[DST]), written[1].eq(hulls[RED])]
+            for n in range(2):
+                with m.If(turn != n):
+                    m.d.sync += [tasks[n].eq(check.o.payload.task), alive[n].eq(1)]
 
-        issue, issuing = Signal(), Signal()
+    def _issue(
+        self,
+        m: Module,
+        tasks: list[Signal],
+        turn: Signal,
+        start: Signal,
+        issuing: Signal,
+        registers: RegisterFile,
+        pipe: VectorPipe,
+        owes: Signal,
+    ) -> Value:
+        """Bring the sources together; return whether the last beat leaves."""
+        lanes = self._machine.lanes
+        m.submodules.issued = issued = BeatWalk(lanes)
+        task, issue = _of(m, tasks, turn, "issuing_task"), Signal()
         phase = Signal(range(lanes))
         m.d.sync += phase.eq(phase + 1)
-        pause = to_registers & reduces & (phase == 0)
+        to_registers = task.dst.kind == code(RECORD, "dst", "reg")
+        shares = _reduces(task) | owes
+        pause = to_registers & shares & (phase == 0)
         if lanes == 16:
-            pause = pause | (to_singles & phase[0])
-        sources = []
+            pause = pause | ((task.dst.kind == code(RECORD, "dst", "l1f")) & phase[0])
+        valid = []
         for n, name in enumerate(SOURCES):
             m.submodules[f"source_{n}"] = source = SourceReader(
-                lanes, beats, self._address_bits, ABSENT[n]
+                lanes, self._machine.registers, self._address_bits, ABSENT[n]
             )
-            sources.append(source)
+            valid.append(source.valid)
             wiring.connect(m, source.l1, wiring.flipped(getattr(self, f"l1_{n}")))
             m.d.comb += [
                 source.start.eq(start),
@@ -116,8 +191,7 @@ class ExecEngine(wiring.Component):
                 getattr(pipe, f"half_{n}").eq(source.is_half),
             ]
         m.d.comb += [
-            issue.eq(issuing & Cat(source.valid for source in sources).all() & ~pause),
-            issued.start.eq(start),
+            issue.eq(issuing & Cat(*valid).all() & ~pause),
             issued.step.eq(issue),
             issued.rows.eq(task.rows),
             issued.cols.eq(task.cols),
@@ -125,72 +199,106 @@ class ExecEngine(wiring.Component):
             pipe.f.eq(task.f),
             pipe.unary.eq(task.unary),
         ]
-        with m.If(start):
-            m.d.sync += issuing.eq(1)
-        with m.Elif(issue & issued.ends):
-            m.d.sync += issuing.eq(0)
+        return issue & issued.ends
 
+    def _collect(
+        self,
+        m: Module,
+        tasks: list[Signal],
+        registers: RegisterFile,
+        pipe: VectorPipe,
+        packer: WordPacker,
+        scalars: ScalarPacker,
+        owes: Signal,
+        start: Signal,
+        turn: Signal,
+    ) -> tuple[Value, Value]:
+        """Write and reduce what leaves the pipe; return when an instruction's last beat has."""
+        lanes = self._machine.lanes
         m.submodules.computed = computed = BeatWalk(lanes)
-        m.submodules.packer = packer = WordPacker(lanes, self._address_bits)
         m.submodules.reduction = reduction = RowReduction(lanes)
-        m.submodules.scalars = scalars = ScalarPacker(lanes)
-        wiring.connect(m, packer.write, wiring.flipped(self.write))
-        base = Signal(LOCAL_BITS, reset_less=True)
+        # Turns change from one instruction to the next: a bit that flips says whose beat it is.
+        here = Signal(init=1)
+        task = _of(m, tasks, here, "computed_task")
+        ends = pipe.o_valid & computed.ends
+        with m.If(ends):
+            m.d.sync += here.eq(~here)
+        packed = delayed(m, here, WordPacker.latency)
+        packed_task = _of(m, tasks, packed, "packed_task")
+        m.d.comb += [
+            packer.valid.eq(pipe.o_valid & _to_l1(task)),
+            packer.beat.eq(pipe.o),
+            packer.window.eq(packed_task.dst.payload.window),
+            packer.rows.eq(packed_task.rows),
+            packer.cols.eq(packed_task.cols),
+            packer.is_half.eq(packed_task.dst.kind == code(RECORD, "dst", "l1h")),
+            packer.mark.eq(packed),
+        ]
+
+        next_base, base = Signal(LOCAL_BITS, reset_less=True), Signal(LOCAL_BITS)
+        window = task.dst.payload.window
+        m.d.comb += base.eq(Mux(computed.row == 0, window.base, next_base))
+        with m.If(pipe.o_valid & computed.ends_row):
+            m.d.sync += next_base.eq(base + window.stride)
         masked = Cat(Mux(computed.keep[n], pipe.o[n].as_value(), 0) for n in range(lanes))
+        writes = pipe.o_valid & (task.dst.kind == code(RECORD, "dst", "reg"))
         op = Signal(Combine)
         with m.Switch(task.reduce):
             for name, value in COMBINES.items():
                 with m.Case(code(RECORD, "reduce", name)):
                     m.d.comb += op.eq(value)
-        writes = pipe.o_valid & to_registers
         m.d.comb += [
-            computed.start.eq(start),
             computed.step.eq(pipe.o_valid),
             computed.rows.eq(task.rows),
             computed.cols.eq(task.cols),
-            packer.start.eq(start),
-            packer.window.eq(task.dst.payload.window),
-            packer.rows.eq(task.rows),
-            packer.cols.eq(task.cols),
-            packer.is_half.eq(to_halves),
-            packer.valid.eq(pipe.o_valid & (to_halves | to_singles)),
-            packer.beat.eq(pipe.o),
-            reduction.valid.eq(pipe.o_valid & reduces),
+            reduction.valid.eq(pipe.o_valid & _reduces(task)),
             reduction.elements.eq(pipe.o),
             reduction.keep.eq(computed.keep),
             reduction.last.eq(computed.ends_row),
             reduction.op.eq(op),
-            scalars.start.eq(start),
-            scalars.base.eq(task.red),
-            scalars.rows.eq(task.rows),
-            scalars.valid.eq(reduction.o_valid),
-            scalars.value.eq(reduction.o),
-            scalars.free.eq(~writes),
             registers.write.eq(writes | scalars.write),
             registers.address.eq(Mux(writes, base + computed.beat, scalars.address)),
             registers.beat.eq(Mux(writes, masked, scalars.beat.as_value())),
-            self.engine.step.eq(pipe.o_valid),
         ]
-        with m.If(start):
-            m.d.sync += base.eq(task.dst.payload.window.base)
-        with m.Elif(pipe.o_valid & computed.ends_row):
-            m.d.sync += base.eq(base + task.dst.payload.window.stride)
 
-        beats_done, words_done, scalars_done = (
-            Signal(name=name) for name in ("beats_done", "words_done", "scalars_done")
-        )
-        m.d.comb += finished.eq(
-            running
-            & beats_done
-            & (words_done | ~(to_halves | to_singles))
-            & (scalars_done | ~reduces)
-        )
-        with m.If(pipe.o_valid & computed.ends):
-            m.d.sync += beats_done.eq(1)
-        with m.If(packer.finished):
-            m.d.sync += words_done.eq(1)
-        with m.If(scalars.finished):
-            m.d.sync += scalars_done.eq(1)
-        with m.If(start):
-            m.d.sync += [beats_done.eq(0), words_done.eq(0), scalars_done.eq(0)]
-        return m
+        m.submodules.reducing = reducing = SyncFIFO(width=1, depth=2)  # turns of those that reduce
+        scalar_task = _of(m, tasks, reducing.r_data, "scalar_task")
+        starting = _of(m, tasks, turn, "starting_task")
+        m.d.comb += [
+            reducing.w_en.eq(start & _reduces(starting)),
+            reducing.w_data.eq(turn),
+            reducing.r_en.eq(scalars.ends),
+            owes.eq(reducing.r_rdy | scalars.write),
+            scalars.valid.eq(reduction.o_valid),
+            scalars.value.eq(reduction.o),
+            scalars.base.eq(scalar_task.red),
+            scalars.rows.eq(scalar_task.rows),
+            scalars.mark.eq(reducing.r_data),
+            scalars.free.eq(~writes),
+        ]
+        return ends, here
+
+
+def _of(m: Module, tasks: list[Signal], turn: Value, name: str) -> data.View:
+    task = Signal(SHAPE, name=name)
+    m.d.comb += task.eq(Mux(turn, tasks[1].as_value(), tasks[0].as_value()))
+    return task
+
+
+def _to_l1(task: data.View) -> Value:
+    kind = task.dst.kind
+    return (kind == code(RECORD, "dst", "l1h")) | (kind == code(RECORD, "dst", "l1f"))
+
+
+def _reduces(task: data.View) -> Value:
+    return task.reduce != code(RECORD, "reduce", "none")
+
+
+def _meet(one: data.View, other: data.View) -> Value:
+    return (
+        one.used
+        & other.used
+        & (one.in_l1 == other.in_l1)
+        & (one.base < other.end)
+        & (other.base < one.end)
+    )

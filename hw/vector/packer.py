@@ -27,31 +27,33 @@ class WordPacker(wiring.Component):
 
     Members
     -------
-    start : In(1)
-        A new window: the rest is valid until the next `start`.
-    window, rows, cols, is_half : In
-        Where, how much, and whether as FP16.
     valid, beat : In(1), In(ArrayLayout(Float32, lanes))
         A beat.
+    window, rows, cols, is_half, mark : In
+        Where it goes, how much there is of the window, whether as FP16, and a bit that `finished`
+        comes with; `latency` cycles after the beat.
     write : WritePort, seen from the L1
         Always granted.
-    finished : Out(1)
-        The last word is written with this clock edge.
+    finished, finished_mark : Out(1)
+        A window's last word is written with this clock edge.
     """
+
+    latency = Narrower.latency
 
     def __init__(self, lanes: int, address_bits: int) -> None:
         self._lanes = lanes
         super().__init__(
             {
-                "start": In(1),
                 "window": In(WINDOW),
                 "rows": In(ROW_BITS),
                 "cols": In(COLS_BITS),
                 "is_half": In(1),
+                "mark": In(1),
                 "valid": In(1),
                 "beat": In(data.ArrayLayout(Float32, lanes)),
                 "write": In(WritePort(address_bits)),
                 "finished": Out(1),
+                "finished_mark": Out(1),
             }
         )
 
@@ -69,7 +71,6 @@ class WordPacker(wiring.Component):
             singles.append(Mux(keep, delayed(m, self.beat[n], Narrower.latency), 0))
         valid = delayed(m, self.valid, Narrower.latency, reset=True)
         m.d.comb += [
-            walk.start.eq(self.start),
             walk.step.eq(valid),
             walk.rows.eq(self.rows),
             walk.cols.eq(self.cols),
@@ -82,15 +83,15 @@ class WordPacker(wiring.Component):
         ends = Mux(self.is_half, half_ends, single_ends)
         place = Mux(self.is_half, half_place, single_place)
 
-        base, offset = Signal(LOCAL_BITS, reset_less=True), Signal(LOCAL_BITS)
+        next_base, base, offset = (Signal(LOCAL_BITS, name=n) for n in ("next", "base", "offset"))
         gathered = Signal(WORD_BITS)
+        m.d.comb += base.eq(Mux(walk.row == 0, self.window.base, next_base))
         m.d.comb += offset.eq(base + place)
         with m.If(valid):
             m.d.sync += gathered.eq(Mux(ends, 0, gathered | word))
+            m.d.sync += self.finished_mark.eq(self.mark)
         with m.If(valid & walk.ends_row):
-            m.d.sync += base.eq(base + self.window.stride)
-        with m.If(self.start):
-            m.d.sync += [base.eq(self.window.base), gathered.eq(0)]
+            m.d.sync += next_base.eq(base + self.window.stride)
 
         final = Signal()
         m.d.sync += [

@@ -30,11 +30,20 @@ CHOICES = {
 SEEDS = {"exp2": Seed.EXP2, "log2": Seed.LOG2, "recip": Seed.RECIP, "rsqrt": Seed.RSQRT}
 
 
+class Control(data.Struct):
+    """What a beat's lanes do, on its way beside them."""
+
+    halves: 3
+    is_mac: 1
+    choice: Choice
+    is_seed: 1
+    seed: Seed
+    is_abs: 1
+    is_neg: 1
+
+
 class VectorPipe(wiring.Component):
     """A lane for each element of a beat: widen, multiply and add or compare, then the unary.
-
-    How long a beat takes depends on the operation, so nothing may be on its way when `f` or
-    `unary` changes.
 
     Parameters
     ----------
@@ -48,10 +57,12 @@ class VectorPipe(wiring.Component):
     source_0, source_1, source_2 : In(ArrayLayout(32, lanes))
         ``a b c``: FP32, or FP16 in the low halves where `half_0` ... says so.
     f, unary : In
-        As encoded.
+        What becomes of it, as encoded.
     o_valid, o : Out(1), Out(ArrayLayout(Float32, lanes))
-        Results, in order.
+        Results, `latency` cycles later.
     """
+
+    latency = Widener.latency + Multiplier.latency + Adder.latency + SeedUnit.latency + 1
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
@@ -69,33 +80,15 @@ class VectorPipe(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the lanes, and a valid bit beside them."""
+        """Build the lanes; every path through one takes the same time."""
         m = Module()
-        is_mac = self.f == code(RECORD, "f", "mac")
-        choice, seed = Signal(Choice), Signal(Seed)
-        with m.Switch(self.f):
-            for name, value in CHOICES.items():
-                with m.Case(code(RECORD, "f", name)):
-                    m.d.comb += choice.eq(value)
-        is_seed = Signal()
-        with m.Switch(self.unary):
-            for name, value in SEEDS.items():
-                with m.Case(code(RECORD, "unary", name)):
-                    m.d.comb += [seed.eq(value), is_seed.eq(1)]
-        is_abs = self.unary == code(RECORD, "unary", "abs")
-        is_neg = self.unary == code(RECORD, "unary", "neg")
-
-        valid = delayed(m, self.valid, Widener.latency, reset=True)
-        compared = delayed(m, valid, Comparator.latency, reset=True)
-        # Only the chain in use gets beats: the others must be empty when the operation changes.
-        to_add = Multiplier.latency + Adder.latency - Comparator.latency
-        added = delayed(m, compared & is_mac, to_add, reset=True)
-        combined = Mux(is_mac, added, compared)
-        seeded = delayed(m, combined & is_seed, SeedUnit.latency, reset=True)
-        m.d.comb += self.o_valid.eq(delayed(m, Mux(is_seed, seeded, combined), 1, reset=True))
-
+        to_combined = Multiplier.latency + Adder.latency
+        widened = delayed(m, self._control(m), Widener.latency)
+        combined = delayed(m, widened, to_combined)
+        finished = delayed(m, combined, SeedUnit.latency)
+        m.d.comb += self.o_valid.eq(delayed(m, self.valid, self.latency, reset=True))
         for n in range(self._lanes):
-            a, b, c = (self._operand(m, source, n) for source in range(3))
+            a, b, c = (self._operand(m, widened, source, n) for source in range(3))
             m.submodules[f"multiplier_{n}"] = multiplier = Multiplier()
             m.submodules[f"adder_{n}"] = adder = Adder()
             m.submodules[f"comparator_{n}"] = comparator = Comparator()
@@ -109,30 +102,49 @@ class VectorPipe(wiring.Component):
                 comparator.a.eq(a),
                 comparator.b.eq(b),
                 comparator.c.eq(c),
-                comparator.op.eq(choice),
+                comparator.op.eq(widened.choice),
             ]
-            value, result = Signal(Float32), Signal(Float32, reset_less=True)
+            compared = delayed(m, comparator.o, to_combined - Comparator.latency)
+            value, signed = Signal(Float32), Signal(Float32)
+            sign = Mux(combined.is_abs, 0, value.sign ^ combined.is_neg)
             m.d.comb += [
-                value.eq(Mux(is_mac, adder.o.as_value(), comparator.o.as_value())),
+                value.eq(Mux(combined.is_mac, adder.o.as_value(), compared.as_value())),
                 unit.i.eq(value),
-                unit.op.eq(seed),
-                self.o[n].eq(result),
+                unit.op.eq(combined.seed),
+                signed.eq(value),
+                signed.sign.eq(Mux(value.is_nan, value.sign, sign)),  # the NaN has no sign
             ]
-            signed = Mux(is_abs, 0, value.sign ^ is_neg)
-            changes = (is_abs | is_neg) & ~value.is_nan  # the NaN has no sign
-            m.d.sync += result.eq(Mux(is_seed, unit.o.as_value(), value.as_value()))
-            with m.If(~is_seed & changes):
-                m.d.sync += result.sign.eq(signed)
+            plain = delayed(m, signed, SeedUnit.latency)
+            result = Mux(finished.is_seed, unit.o.as_value(), plain.as_value())
+            m.d.comb += self.o[n].eq(delayed(m, result, 1))
         return m
 
-    def _operand(self, m: Module, source: int, lane: int) -> data.View:
+    def _control(self, m: Module) -> data.View:
+        control = Signal(Control)
+        m.d.comb += [
+            control.is_mac.eq(self.f == code(RECORD, "f", "mac")),
+            control.is_abs.eq(self.unary == code(RECORD, "unary", "abs")),
+            control.is_neg.eq(self.unary == code(RECORD, "unary", "neg")),
+        ]
+        for n in range(3):
+            m.d.comb += control.halves[n].eq(getattr(self, f"half_{n}"))
+        with m.Switch(self.f):
+            for name, value in CHOICES.items():
+                with m.Case(code(RECORD, "f", name)):
+                    m.d.comb += control.choice.eq(value)
+        with m.Switch(self.unary):
+            for name, value in SEEDS.items():
+                with m.Case(code(RECORD, "unary", name)):
+                    m.d.comb += [control.seed.eq(value), control.is_seed.eq(1)]
+        return control
+
+    def _operand(self, m: Module, control: data.View, source: int, lane: int) -> data.View:
         m.submodules[f"widener_{source}_{lane}"] = widener = Widener()
         raw = getattr(self, f"source_{source}")[lane]
         plain = delayed(m, raw, Widener.latency)
         operand = Signal(Float32, name=f"operand_{source}_{lane}")
-        is_half = getattr(self, f"half_{source}")
         m.d.comb += [
             widener.i.eq(Float16(raw[:16])),
-            operand.eq(Mux(is_half, widener.o.as_value(), plain)),
+            operand.eq(Mux(control.halves[source], widener.o.as_value(), plain)),
         ]
         return operand

@@ -1,18 +1,22 @@
 """From row results to register beats: a lane a row."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from hw.common.interfaces import BASE_BITS
 from hw.noc.flit import ROW_BITS
 
+DEPTH = 4
+
 
 class ScalarPacker(wiring.Component):
     """Gather the results of rows in beats, and write each where the register file has time.
 
-    Results come one a cycle at most, so a beat is complete `lanes` cycles after the one before
-    it; in `lanes` cycles there must be one with `free`. The last beat alone may come early.
+    Results come one a cycle at most, so full beats are `lanes` cycles apart, and in `lanes` cycles
+    there must be one with `free`. Only the last beat of a window may come right behind another
+    one; with two windows on their way, at most four beats wait.
 
     Parameters
     ----------
@@ -21,61 +25,72 @@ class ScalarPacker(wiring.Component):
 
     Members
     -------
-    start, base, rows : In
-        A new window, its first beat, how many results.
     valid, value : In(1), In(32)
         A result.
+    base, rows, mark : In
+        Of its window: the first beat, how many results, a bit that `finished` comes with.
+    ends : Out(1)
+        It is the last one of its window.
     free : In(1)
         The register file takes a beat in this cycle.
     write, address, beat : Out
         A beat for it; written if `free`.
-    finished : Out(1)
-        The last beat is written with this clock edge.
+    finished, finished_mark : Out(1)
+        A window's last beat is written with this clock edge.
     """
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
         super().__init__(
             {
-                "start": In(1),
-                "base": In(BASE_BITS),
-                "rows": In(ROW_BITS),
                 "valid": In(1),
                 "value": In(32),
+                "base": In(BASE_BITS),
+                "rows": In(ROW_BITS),
+                "mark": In(1),
+                "ends": Out(1),
                 "free": In(1),
                 "write": Out(1),
                 "address": Out(BASE_BITS),
                 "beat": Out(data.ArrayLayout(32, lanes)),
                 "finished": Out(1),
+                "finished_mark": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Fill one beat while the other one waits."""
+        """Fill a beat, queue it."""
         m = Module()
         lanes = self._lanes
-        filling, full = Signal(data.ArrayLayout(32, lanes), reset_less=True), Signal()
-        lane, left = Signal(range(lanes)), Signal(ROW_BITS)
-        written, moves = Signal(), Signal()
+        shape = data.StructLayout(
+            {
+                "beat": data.ArrayLayout(32, lanes),
+                "address": BASE_BITS,
+                "last": 1,
+                "mark": 1,
+            }
+        )
+        m.submodules.fifo = fifo = SyncFIFO(width=shape.size, depth=DEPTH)
+        filled, row = Signal(data.ArrayLayout(32, lanes)), Signal(ROW_BITS)
+        lane = row[: lanes.bit_length() - 1]
+        beat = [Mux(lane == n, self.value, filled[n]) for n in range(lanes)]
+        complete = self.valid & (self.ends | (lane == lanes - 1))
+        waiting = data.View(shape, fifo.r_data)
         m.d.comb += [
-            written.eq(self.write & self.free),
-            moves.eq(full & (~self.write | written)),
-            self.finished.eq(written & ~full & (left == 0)),
+            self.ends.eq(self.valid & (row + 1 == self.rows)),
+            fifo.w_en.eq(complete),
+            fifo.w_data.eq(
+                Cat(*beat, (self.base + (row >> len(lane)))[:BASE_BITS], self.ends, self.mark)
+            ),
+            self.write.eq(fifo.r_rdy),
+            fifo.r_en.eq(self.free),
+            self.beat.eq(waiting.beat),
+            self.address.eq(waiting.address),
+            self.finished.eq(fifo.r_rdy & self.free & waiting.last),
+            self.finished_mark.eq(waiting.mark),
         ]
-        with m.If(written):
-            m.d.sync += [self.write.eq(0), self.address.eq(self.address + 1)]
-        with m.If(moves):
-            m.d.sync += [self.write.eq(1), self.beat.eq(filling), full.eq(0)]
         with m.If(self.valid):
+            m.d.sync += row.eq(Mux(self.ends, 0, row + 1))
             for n in range(lanes):
-                with m.If(lane == n):
-                    m.d.sync += filling[n].eq(self.value)
-                with m.Elif(lane == 0):
-                    m.d.sync += filling[n].eq(0)
-            ends = (left == 1) | (lane == lanes - 1)
-            m.d.sync += [lane.eq(Mux(ends, 0, lane + 1)), left.eq(left - 1)]
-            with m.If(ends):
-                m.d.sync += full.eq(1)
-        with m.If(self.start):
-            m.d.sync += [self.address.eq(self.base), left.eq(self.rows), lane.eq(0)]
+                m.d.sync += filled[n].eq(Mux(complete, 0, beat[n]))
         return m

@@ -24,12 +24,10 @@ class BeatWalk(wiring.Component):
 
     Members
     -------
-    start : In(1)
-        Go to the first beat.
     step : In(1)
-        Go to the next one.
+        Go to the next beat; from the last one, to the first of the next window.
     rows, cols : In
-        The window, constant from `start` on.
+        The window.
     row, beat : Out
         Where it is.
     ends_row, ends : Out(1)
@@ -42,7 +40,6 @@ class BeatWalk(wiring.Component):
         self._lanes = lanes
         super().__init__(
             {
-                "start": In(1),
                 "step": In(1),
                 "rows": In(ROW_BITS),
                 "cols": In(COLS_BITS),
@@ -65,9 +62,7 @@ class BeatWalk(wiring.Component):
         ]
         for n in range(lanes):
             m.d.comb += self.keep[n].eq(~self.ends_row | (tail == 0) | (tail > n))
-        with m.If(self.start):
-            m.d.sync += [self.row.eq(0), self.beat.eq(0)]
-        with m.Elif(self.step):
+        with m.If(self.step):
             m.d.sync += self.beat.eq(Mux(self.ends_row, 0, self.beat + 1))
-            m.d.sync += self.row.eq(self.row + self.ends_row)
+            m.d.sync += self.row.eq(Mux(self.ends, 0, self.row + self.ends_row))
         return m

@@ -28,6 +28,7 @@ from tests.hw.memory.reference import Read
 OPERATIONS = {"VFILL": VFill, "EXEC": Execute, "VDRAIN": VDrain}
 ENGINES = ("VFILL", "EXEC", "VDRAIN")
 NO_REGISTERS = [0] * 16
+TAIL = 100  # cycles in which nothing may happen any more
 
 
 def resolve(instruction: Instruction, own: int, pc: int) -> int:
@@ -139,7 +140,7 @@ class Bench:
             self.step()
         else:
             raise AssertionError(f"stuck: to do {[len(t) for t in self.todo]}, owed {self.owed}")
-        for _ in range(100):
+        for _ in range(TAIL):
             self.step()
         assert self.fault or not (self.landing or self.answers or any(self.wanted.values()))
 

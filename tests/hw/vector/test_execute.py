@@ -9,7 +9,7 @@ from hw.sim.session import Session
 from hw.vector.core import VectorCore
 from kohakutpu import isa
 from kohakutpu.isa import Address, Destination, Instruction, Source
-from tests.hw.vector.bench import Bench
+from tests.hw.vector.bench import TAIL, Bench
 from tests.hw.vector.configuration import L1_WORDS, OUT, OWN, REGISTERS, bench_of, machine
 from tests.hw.vector.test_transfers import drain, fill, random_drain, random_fill
 from tests.isa.strategies import INTERESTING_FP32
@@ -53,10 +53,11 @@ def source(random: Random, rows: int, cols: int, lanes: int, kinds: list[str]) -
     return Source.imm_bits(bits)
 
 
-def random_exec(random: Random, lanes: int) -> Instruction:
-    """Often legal."""
-    rows = random.choice((1, 1, 2, 3, 4, 5, 8, 17, 33))
+def random_exec(random: Random, lanes: int, most: int = 100) -> Instruction:
+    """Often legal; of at most `most` columns, and rows."""
+    rows = min(random.choice((1, 1, 2, 3, 4, 5, 8, 17, 33)), most)
     cols = random.choice((1, 2, lanes - 1, lanes, lanes + 1, 7, 8, 9, 15, 16, 17, 24, 25, 48, 100))
+    cols = min(cols, most)
     f = random.choice(F)
     kinds = ["reg", "reg", "l1h", "l1h", "l1f", "l1f", "row", "imm"]
     a = source(random, rows, cols, lanes, kinds)
@@ -125,6 +126,53 @@ def test_programs(sessions: dict[int, Session], lanes: int, seed: int) -> None:
                 compare(bench, lanes)
     bench.settle()
     compare(bench, lanes)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("lanes", LANES)
+def test_small_ones_that_overtake_nothing(
+    sessions: dict[int, Session], lanes: int, seed: int
+) -> None:
+    # Windows of a few beats rarely meet: most instructions start while one is still in the pipe.
+    bench, random = bench_of(sessions[lanes], 70 + seed, lanes), Random(70 + seed)
+    bench.patience = (1.0, 1.0, 1.0)
+    load(bench, random, lanes)
+    for _ in range(3):
+        given = 0
+        while given < 60:
+            instruction = random_exec(random, lanes, 9)
+            if bench.expect(instruction) is None:
+                bench.give(instruction, given)
+                given += 1
+        bench.settle()
+        compare(bench, lanes)
+
+
+def cycles(bench: Bench, todo: list[Instruction]) -> int:
+    for pc, instruction in enumerate(todo):
+        bench.give(instruction, pc)
+        assert bench.expect(instruction) is None
+    before = bench.cycle
+    bench.settle()
+    return bench.cycle - before - TAIL
+
+
+def test_a_beat_a_cycle(sessions: dict[int, Session]) -> None:
+    bench = bench_of(sessions[16], 0, 16)
+    bench.patience = (1.0, 1.0, 1.0)
+    load(bench, Random(0), 16)
+    beats = 16 * 4
+    window = {"rows": 16, "cols": 64, "f": "mac"}
+    a, b = Source.l1h(Address(0, 0), 4), Source.l1h(Address(0, 62), 4)
+    to = [Destination("l1h", Address(0, base), 4) for base in (128, 192)]
+    one = isa.EXEC(**window, a=a, b=b, c=Source.imm(1.0), dst=to[0])
+    other = isa.EXEC(**window, a=a, b=b, dst=to[1], reduce="sum", red=Address(0, 0))
+    assert cycles(bench, [one]) <= beats + 60
+    # A sum takes longer than 64 beats to come out, and only two are on their way.
+    assert cycles(bench, [one, other] * 4) <= 8 * beats + 200
+    again = isa.EXEC(**window, a=Source.l1h(Address(0, 128), 4), dst=to[1])
+    assert cycles(bench, [one, again] * 4) <= 8 * (beats + 40)  # each waits for the one before
+    compare(bench, 16)
 
 
 @pytest.mark.parametrize("seed", range(6))
