@@ -12,7 +12,7 @@ from rich.console import Console
 from kohakuaccel.errors import Diagnostic
 from kohakuaccel.image import ImageError
 from kohakuaccel.isa import AssemblyError
-from kohakutpu.cli import assembly, information, inspection, running
+from kohakutpu.cli import assembly, information, inspection, running, synthesis
 
 USER_MISTAKES = (Diagnostic, ImageError, AssemblyError, OSError)
 
@@ -51,6 +51,7 @@ for command in (
     inspection.disasm,
     assembly.asm,
     information.info,
+    synthesis.synth,
 ):
     cli.add_command(command)
 

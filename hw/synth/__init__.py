@@ -1,0 +1,1 @@
+"""Synthesis: how much of an FPGA a machine takes, module by module."""

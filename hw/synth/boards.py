@@ -1,0 +1,57 @@
+"""Boards and what their FPGAs hold."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class BoardError(ValueError):
+    """No board of that name."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board that there is a synthesis flow for.
+
+    Parameters
+    ----------
+    name : str
+        What the command line calls it.
+    device : str
+        The FPGA on it.
+    limits : mapping of str to int
+        How many of each `hw.synth.utilisation.RESOURCES` the FPGA has.
+    budget : mapping of str to int
+        How many of them a machine may take, so that placing and routing stays possible.
+    """
+
+    name: str
+    device: str
+    limits: Mapping[str, int]
+    budget: Mapping[str, int]
+
+
+BOARDS = {
+    board.name: board
+    for board in (
+        Board(
+            name="ulx3s-85f",
+            device="LFE5U-85F",
+            limits={"LUT4": 83_640, "FF": 83_640, "MULT18X18D": 156, "DP16KD": 208},
+            budget={"LUT4": 65_000, "MULT18X18D": 150, "DP16KD": 200},
+        ),
+    )
+}
+
+
+def board(name: str) -> Board:
+    """Return a board by name.
+
+    Raises
+    ------
+    BoardError
+        If there is none of that name; the message lists those there are.
+    """
+    try:
+        return BOARDS[name]
+    except KeyError:
+        raise BoardError(f"no board is called {name!r}; there are {', '.join(BOARDS)}") from None
