@@ -6,33 +6,22 @@ reported once; what the unit does afterwards does not matter, since the control 
 """
 
 from functools import reduce
-from operator import or_
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from hw.common.counters import NAMES, REPORTS, Counters
+from hw.common.counters import NAMES, Counters
 from hw.common.fetch import Fetcher
 from hw.common.frontend import FrontEnd
-from hw.common.interfaces import MOVERS, Datapath, Fault
+from hw.common.interfaces import MOVERS, Datapath
+from hw.common.outbound import Outbound
 from hw.common.poster import Poster
 from hw.common.queue import EngineQueue
+from hw.common.reporter import Reporter
 from hw.common.semaphores import Semaphores
-from hw.noc.arbiter import RoundRobin
-from hw.noc.flit import (
-    NODE_BITS,
-    READ_CREDITS,
-    TAG_BITS,
-    Buffer,
-    Cause,
-    Event,
-    Flit,
-    Kind,
-    Order,
-)
-from hw.noc.routes import memory_of
+from hw.noc.flit import NODE_BITS, TAG_BITS, Buffer, Flit, Kind, Order
 from kohakutpu.config import MAX_NODES, Machine, Node
 
 ENGINES = 3
@@ -79,7 +68,6 @@ class Shell(wiring.Component):
         m.submodules.fetch = fetch = Fetcher(machine.instruction_buffer, node.id)
         m.submodules.semaphores = semaphores = Semaphores(1 + ENGINES)
         m.submodules.poster = poster = Poster(node.id, 1 + ENGINES)
-        m.submodules.acks = acks = SyncFIFO(width=NODE_BITS + TAG_BITS, depth=ACKS)
         engines = [getattr(self.datapath, f"engine_{index}") for index in range(ENGINES)]
         queues = [EngineQueue(node.kind, e, machine.queue_depth) for e in range(ENGINES)]
         for index, queue in enumerate(queues):
@@ -117,15 +105,34 @@ class Shell(wiring.Component):
                 queue.done.eq(engine.done),
             ]
         self._land(m, front, fetch, semaphores, poster, engines)
-        m.d.comb += [
-            acks.w_en.eq(self.datapath.landed.valid),
-            acks.w_data.eq(Cat(self.datapath.landed.requester, self.datapath.landed.tag)),
-        ]
         m.submodules.counters = counters = Counters()
-        reports = self._report(m, front, semaphores, queues, engines, counters)
-        self._send(m, fetch, poster, acks, reports, engines)
+        m.submodules.reporter = reporter = Reporter(machine, node, ENGINES + 1)
+        is_stop = self.i.payload.fields.kick.order == Order.STOP
+        stands = front.pc  # the head of the first queue that has one
+        for queue in reversed(queues):
+            stands = Mux(queue.empty, stands, queue.pc)
+        for fault, source in zip(reporter.faults, [*engines, front], strict=True):
+            m.d.comb += fault.eq(source.fault)
+        m.d.comb += [
+            reporter.overflow.eq(semaphores.overflow),
+            reporter.arrival.eq(semaphores.post.payload),
+            reporter.started.eq(front.start),
+            reporter.arrived.eq(front.arrived),
+            reporter.released.eq(front.release),
+            reporter.halted.eq(front.halted),
+            reporter.nonzero.eq(semaphores.nonzero),
+            reporter.pc.eq(front.pc),
+            reporter.stands.eq(stands),
+            reporter.asked.eq(self._is(Kind.KICK) & is_stop),
+            *(word.eq(count) for word, count in zip(reporter.words, counters.words, strict=True)),
+        ]
+        self._send(m, fetch, poster, reporter, engines)
         self._count(m, front, fetch, queues, engines, counters)
         return m
+
+    def _is(self, kind: Kind) -> Value:
+        """Tell whether a flit of a kind has come."""
+        return self.i.valid & (self.i.payload.kind == kind)
 
     def _land(
         self,
@@ -141,9 +148,7 @@ class Shell(wiring.Component):
         kind, fields = flit.kind, flit.fields
         for_buffer = (kind == Kind.DATA) | (kind == Kind.CLEAR)
         for_fetch = for_buffer & (fields.data.landing.buffer == Buffer.INSTRUCTION)
-        is_post = self.i.valid & (kind == Kind.POST)
-        is_ack = self.i.valid & (kind == Kind.ACK)
-        is_kick = self.i.valid & (kind == Kind.KICK)
+        is_post, is_ack, is_kick = (self._is(kind) for kind in (Kind.POST, Kind.ACK, Kind.KICK))
         m.d.comb += [
             self.i.ready.eq(~for_buffer | for_fetch | landing.ready),
             landing.valid.eq(self.i.valid & for_buffer & ~for_fetch),
@@ -175,157 +180,37 @@ class Shell(wiring.Component):
                 ack.tag.eq(fields.ack.tag[0]),
             ]
 
-    def _report(
-        self,
-        m: Module,
-        front: FrontEnd,
-        semaphores: Semaphores,
-        queues: list[EngineQueue],
-        engines: list,
-        counters: Counters,
-    ) -> stream.Interface:
-        """Say what the control node must know; return the stream of REPORTs."""
-        reports = stream.Signature(Flit).create()
-        flit = reports.payload
-        report = flit.fields.report
-        fault, unit = Signal(Fault), Signal(NODE_BITS)  # the first one, kept
-        with m.If(~fault.valid):
-            m.d.sync += unit.eq(self._node.id)
-            with m.If(semaphores.overflow):
-                m.d.sync += [
-                    fault.valid.eq(1),
-                    fault.cause.eq(Cause.SEM_OVERFLOW),
-                    fault.pc.eq(semaphores.post.payload.pc),
-                    unit.eq(semaphores.post.payload.node),
-                ]
-            for source in [*engines, front]:
-                with m.Elif(source.fault.valid):
-                    m.d.sync += fault.eq(source.fault)
-        asked = Signal()  # by STOP
-        with m.If(
-            self.i.valid
-            & (self.i.payload.kind == Kind.KICK)
-            & (self.i.payload.fields.kick.order == Order.STOP)
-        ):
-            m.d.sync += asked.eq(1)
-        # Where it stands, for the watchdog: the head of the first queue that has one.
-        stands = front.pc
-        for queue in reversed(queues):
-            stands = Mux(queue.empty, stands, queue.pc)
-        started, said_fault, said_halted, said_arrived = (
-            Signal(name=name) for name in ("started", "said_fault", "said_halted", "said_arrived")
-        )
-        with m.If(front.start):
-            m.d.sync += started.eq(1)
-        with m.If(front.release):
-            m.d.sync += said_arrived.eq(0)
-        counted = Signal(range(REPORTS + 1))
-        sent = reports.valid & reports.ready
-        m.d.comb += [
-            flit.kind.eq(Kind.REPORT),
-            flit.dest.eq(1 << self._machine.of_kind("H")[0].id),
-            report.unit.eq(self._node.id),
-            report.pc.eq(front.pc),
-        ]
-        with m.If(fault.valid & ~said_fault):
-            m.d.comb += [
-                reports.valid.eq(1),
-                report.event.eq(Event.FAULT),
-                report.unit.eq(unit),
-                report.pc.eq(fault.pc),
-                report.cause.eq(fault.cause),
-            ]
-            m.d.sync += said_fault.eq(sent)
-        with m.Elif(front.arrived & ~said_arrived):
-            m.d.comb += [reports.valid.eq(1), report.event.eq(Event.ARRIVED)]
-            m.d.sync += said_arrived.eq(sent)
-        with m.Elif(front.halted & ~said_halted):
-            m.d.comb += [reports.valid.eq(1), report.event.eq(Event.HALTED)]
-            m.d.sync += said_halted.eq(sent)
-        with m.Elif(asked & started & ~front.halted):
-            m.d.comb += [
-                reports.valid.eq(1),
-                report.event.eq(Event.FAULT),
-                report.pc.eq(stands),
-                report.cause.eq(Cause.WATCHDOG),
-            ]
-            m.d.sync += asked.eq(~sent)
-        with m.Elif(asked & semaphores.nonzero):
-            m.d.comb += [
-                reports.valid.eq(1),
-                report.event.eq(Event.FAULT),
-                report.cause.eq(Cause.SEM_LEFT),
-            ]
-            m.d.sync += asked.eq(~sent)
-        with m.Elif(asked):
-            m.d.comb += [
-                reports.valid.eq(1),
-                report.event.eq(Event.COUNTERS),
-                report.pc.eq(counted),
-                flit.word.raw.eq(Array(counters.words)[counted]),
-            ]
-            with m.If(sent):
-                m.d.sync += counted.eq(counted + 1)
-                with m.If(counted == REPORTS - 1):
-                    m.d.sync += [counted.eq(0), asked.eq(0)]
-        return reports
-
     def _send(
-        self,
-        m: Module,
-        fetch: Fetcher,
-        poster: Poster,
-        acks: SyncFIFO,
-        reports: stream.Interface,
-        engines: list,
+        self, m: Module, fetch: Fetcher, poster: Poster, reporter: Reporter, engines: list
     ) -> None:
-        """Merge what goes to the mesh, READs as credits allow."""
+        """Merge ACKs that are owed, posts, REPORTs, and what fetcher and engines send."""
+        landed = self.datapath.landed
+        m.submodules.acks = acks = SyncFIFO(width=NODE_BITS + TAG_BITS, depth=ACKS)
         owed = stream.Signature(Flit).create()
         m.d.comb += [
-            owed.valid.eq(acks.r_rdy),
+            acks.w_en.eq(landed.valid),
+            acks.w_data.eq(Cat(landed.requester, landed.tag)),
             acks.r_en.eq(owed.ready),
+            owed.valid.eq(acks.r_rdy),
             owed.payload.kind.eq(Kind.ACK),
             owed.payload.dest.eq(1 << acks.r_data[:NODE_BITS]),
             owed.payload.fields.ack.tag.eq(acks.r_data[NODE_BITS:]),
         ]
-        movers = [engines[index].o for index in MOVERS]
-        sources = [owed, poster.o, reports, fetch.read, *movers]
-        m.submodules.arbiter = arbiter = RoundRobin(len(sources))
-        home = 1 << memory_of(self._machine, self._node).id
-        credits = [Signal(range(READ_CREDITS + 1), init=READ_CREDITS, name=f"credits_{name}")
-                   for name in ("bulk", "instruction")]  # fmt: skip
-        flits = []
+        sources = [owed, poster.o, reporter.o, *(engines[index].o for index in MOVERS)]
+        m.submodules.outbound = outbound = Outbound(self._machine, self._node, len(sources))
+        wiring.connect(m, fetch.read, outbound.fetch)
+        wiring.connect(m, outbound.o, wiring.flipped(self.o))
         for index, source in enumerate(sources):
-            flit = source.payload
-            allowed: Value | int = 1
-            if source is fetch.read:
-                allowed = credits[1] != 0
-            elif source in movers:
-                allowed = (flit.kind != Kind.READ) | (credits[0] != 0)
+            sink = getattr(outbound, f"i_{index}")
             m.d.comb += [
-                arbiter.requests[index].eq(source.valid & allowed),
-                source.ready.eq(arbiter.grant[index] & self.o.ready),
+                sink.valid.eq(source.valid),
+                sink.payload.eq(source.payload),
+                source.ready.eq(sink.ready),
             ]
-            flits.append(Mux(arbiter.grant[index], flit.as_value(), 0))
-        chosen = Flit(reduce(or_, flits))
-        to_memory = (chosen.kind == Kind.READ) | (chosen.kind == Kind.WRITE)
         m.d.comb += [
-            self.o.valid.eq(arbiter.requests.any()),
-            self.o.payload.eq(chosen),
-            self.o.payload.source.eq(self._node.id),
-            arbiter.taken.eq(self.o.valid & self.o.ready),
+            outbound.credit.eq(self._is(Kind.CREDIT)),
+            outbound.for_instruction.eq(self.i.payload.fields.credit.instruction),
         ]
-        with m.If(to_memory):
-            m.d.comb += self.o.payload.dest.eq(home)
-        is_read = arbiter.taken & (chosen.kind == Kind.READ)
-        for_fetch = arbiter.grant[sources.index(fetch.read)]
-        is_credit = self.i.valid & (self.i.payload.kind == Kind.CREDIT)
-        for_instruction = self.i.payload.fields.credit.instruction
-        for credit, spent, back in (
-            (credits[0], ~for_fetch, ~for_instruction),
-            (credits[1], for_fetch, for_instruction),
-        ):
-            m.d.sync += credit.eq(credit + (is_credit & back) - (is_read & spent))
 
     def _count(
         self,

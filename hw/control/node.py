@@ -129,7 +129,8 @@ class Control(wiring.Component):
         loaded = Signal(range(MAX_NODES + 1))
         still = Signal(32)  # cycles without progress, or of QUIET
         answers = Signal(range(REPORTS + 1))
-        failed = Signal()  # a fault was reported, or the host stops
+        failed = Signal()  # nobody answers
+        stopping = Signal()  # the host has said stop
 
         flit_in, flit = self.i.payload, self.o.payload
         said = flit_in.fields.report
@@ -256,7 +257,11 @@ class Control(wiring.Component):
                     self._ask(m, 1 << read.data.node)
                     with m.If(sent):
                         m.d.sync += [state.eq(State.WATCHED), answers.eq(0), still.eq(0)]
-        with m.If(active & (is_fault | failed | registers.stop)):
+        with m.If(state == State.IDLE):
+            m.d.sync += stopping.eq(0)
+        with m.Elif(registers.stop):
+            m.d.sync += stopping.eq(1)
+        with m.If(active & (is_fault | failed | stopping)):
             m.d.sync += [state.eq(State.DRAIN), fault.eq(1), still.eq(0)]
             with m.If(is_fault):
                 m.d.sync += [

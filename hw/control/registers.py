@@ -67,8 +67,8 @@ class Registers(wiring.Component):
     Members
     -------
     bus : In(AxiLite)
-        One transfer at a time. A write of part of a register, and an address with no register, is
-        answered with SLVERR and changes nothing.
+        One transfer at a time. A write of part of a register, of more units than nodes, and an
+        address with no register, is answered with SLVERR and changes nothing.
     table, units, watchdog : Out
         As written.
     go, stop : Out(1)
@@ -122,11 +122,13 @@ class Registers(wiring.Component):
                 with m.Switch(address):
                     for register, target in (
                         (Register.TABLE, self.table),
-                        (Register.UNITS, self.units),
                         (Register.WATCHDOG, self.watchdog),
                     ):
                         with m.Case(register):
                             m.d.sync += [target.eq(value), bus.bresp.eq(OKAY)]
+                    with m.Case(Register.UNITS):
+                        with m.If(value <= MAX_NODES):
+                            m.d.sync += [self.units.eq(value), bus.bresp.eq(OKAY)]
                     with m.Case(Register.COMMAND):
                         m.d.comb += [self.go.eq(value[0]), self.stop.eq(value[1])]
                         m.d.sync += bus.bresp.eq(OKAY)

@@ -11,7 +11,7 @@ import pytest
 from hw.sim import machine as sim
 from hw.sim.host import Host, Outcome
 from kohakutpu import isa
-from kohakutpu.config import WORD_BYTES, preset
+from kohakutpu.config import WORD_BYTES, Machine, preset
 from kohakutpu.isa import Address, Destination, Extent, Flag, Instruction, Post, Source, Wait
 from tests.hw.common.dummy import Dummy
 
@@ -26,13 +26,13 @@ NONE = Extent(0, 0)
 
 
 @cache
-def library() -> Path:
-    return sim.build(TINY, Dummy, "dummy")
+def library(machine: Machine) -> Path:
+    return sim.build(machine, Dummy, f"dummy-{machine.name}")
 
 
-def host(watchdog: int = 2000, **options: Any) -> Host:
-    simulated = sim.SimulatedMachine(TINY, library(), memory_words=WORDS, **options)
-    return Host(TINY, simulated, watchdog)
+def host(watchdog: int = 2000, machine: Machine = TINY, **options: Any) -> Host:
+    simulated = sim.SimulatedMachine(machine, library(machine), memory_words=WORDS, **options)
+    return Host(machine, simulated, watchdog)
 
 
 def run(host: Host, programs: Mapping[int, Sequence[Instruction | bytes]]) -> Outcome:
@@ -206,6 +206,10 @@ def test_registers() -> None:
         simulated.read(0x40)
     with pytest.raises(sim.BusError, match=r"to 0x20: response 2"):
         simulated.write(0x20, 1)
+    simulated.write(0x14, 16)
+    with pytest.raises(sim.BusError, match=r"writing 0x11 to 0x14: response 2"):
+        simulated.write(0x14, 17)
+    assert simulated.read(0x14) == 16
     assert simulated.read(0x18) == 2000
 
 
@@ -225,3 +229,46 @@ def test_the_host_stops_a_run() -> None:
     assert outcome.fault is not None
     assert outcome.fault[2] == "WATCHDOG"
     assert run(bench, GOOD).fault is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stalls", [0, 5])
+def test_eight_units_and_two_ports(stalls: int) -> None:
+    """Each writes a word, reads its neighbour's after a barrier; one reads for all of a kind."""
+    quad = preset("quad")
+    bench = host(machine=quad, stalls=stalls)
+    memory = bench.simulated.memory.reshape(-1, WORD_BYTES)
+    units = [node for node in quad.nodes if node.kind in "CV"]
+    memory[DATA : DATA + 8] = np.random.default_rng(2).integers(0, 256, (8, WORD_BYTES))
+    everybody = {kind: sum(1 << node.id for node in quad.of_kind(kind)) for kind in "CV"}
+    firsts = {kind: quad.of_kind(kind)[0].id for kind in "CV"}
+
+    def move(node: int, kind: str, source: int, to: int, semaphore: int) -> list[Instruction]:
+        return [load(kind, source, posts=(Post(node, semaphore),)),
+                store(kind, to, waits=(Wait(semaphore),))]  # fmt: skip
+
+    programs = {}
+    for index, node in enumerate(units):
+        neighbour = (index + 1) % 8
+        share = []
+        if node.id == firsts[node.kind]:
+            told = tuple(Post(n.id, 9) for n in quad.of_kind(node.kind))
+            share = [load(node.kind, DATA, nodes=everybody[node.kind], posts=told[:2]),
+                     isa.SYNC(0, posts=told[2:])]  # fmt: skip
+        programs[node.id] = [
+            *move(node.id, node.kind, DATA + index, DATA + 16 + index, 0),
+            isa.BARRIER(),
+            *move(node.id, node.kind, DATA + 16 + neighbour, DATA + 32 + index, 1),
+            isa.BARRIER(),
+            *share,
+            store(node.kind, DATA + 48 + index, waits=(Wait(9),)),
+            isa.HALT(),
+        ]
+    for _ in range(3):
+        memory[DATA + 8 :] = 0
+        outcome = run(bench, programs)
+        assert outcome.fault is None
+        assert (memory[DATA + 16 : DATA + 24] == memory[DATA : DATA + 8]).all()
+        assert (memory[DATA + 32 : DATA + 40] == np.roll(memory[DATA : DATA + 8], -1, 0)).all()
+        assert (memory[DATA + 48 : DATA + 56] == memory[DATA]).all()
+        assert all(counted["instructions"] >= 7 for counted in outcome.counters.values())
