@@ -23,7 +23,7 @@ MODULE = re.compile(
     r"^(?:attribute [^\n]*\n)*module (\\\S+)\n(.*?)^end\n", re.MULTILINE | re.DOTALL
 )
 CELL = re.compile(r"^  cell (\\\S+) (\\\S+)\n(.*?)^  end\n", re.MULTILINE | re.DOTALL)
-PORT = re.compile(r"^  wire (.*)(input|output) \d+ +(\\\S+)\n\n?", re.MULTILINE)
+PORT = re.compile(r"^  wire (.*)(input|output) \d+ +(signed )?(\\\S+)\n\n?", re.MULTILINE)
 MARKED = re.compile(r"^  attribute \\no_rw_check 1\n\s*memory .* (\\\S+)$", re.MULTILINE)
 READ = re.compile(r"^  cell \$memrd_v2 .*?^  end\n", re.MULTILINE | re.DOTALL)
 NAMELESS = re.compile(r"\\port\$\d+\$\d+")
@@ -183,7 +183,10 @@ def unguarded(body: str) -> str:
 
 def canonical(body: str) -> tuple[str, Mapping[str, str]]:
     """Return a module's body in canonical form, and the names that its ports have there."""
-    declared = [match.groups() for match in PORT.finditer(body)]
+    declared = [
+        (width + (signed or ""), kind, name)
+        for width, kind, signed, name in (match.groups() for match in PORT.finditer(body))
+    ]
     body = PORT.sub("", body)
     used = dict.fromkeys(NAMELESS.findall(body))
     unused = [name for _, _, name in declared if NAMELESS.fullmatch(name) and name not in used]

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.synth import boards
-from hw.synth.netlist import Netlist, read
+from hw.synth.netlist import Netlist, canonical, read
 from hw.synth.utilisation import CellError, Row, Utilisation, resources, survey
 
 
@@ -76,6 +76,29 @@ def test_the_text_depends_on_contents_alone() -> None:
     assert once.text(leaf) == design.text(same)
     other = design.parts(design.top)[1][0][1]
     assert other.digest != same.digest
+
+
+def test_ports_in_canonical_form() -> None:
+    body = (
+        "  wire width 3 \\here\n\n"
+        "  wire width 2 input 0  \\port$7$3\n\n"
+        "  wire width 21 output 1 signed \\o\n\n"
+        "  wire width 1 input 2  \\port$9$0\n\n"
+        "  wire width 1 input 3  \\a\n\n"
+        "connect \\o { \\port$9$0 [0] \\a \\port$7$3 }\n"
+    )
+    text, names = canonical(body)
+    assert text == (
+        "  wire width 1 input 0 \\a\n"
+        "  wire width 21 signed output 1 \\o\n"
+        "  wire width 1 input 2 \\port.0\n"
+        "  wire width 2 input 3 \\port.1\n"
+        "  wire width 3 \\here\n\n"
+        "connect \\o { \\port.0 [0] \\a \\port.1 }\n"
+    )
+    assert names == {
+        "\\port$7$3": "\\port.1", "\\o": "\\o", "\\port$9$0": "\\port.0", "\\a": "\\a"
+    }  # fmt: skip
 
 
 def fake(label: str, top: str, text: str) -> dict[str, int]:
