@@ -310,5 +310,7 @@ def compile_kernel(
             print(f"--- after {step.name}\n{step.show(state)}", file=sys.stderr)
     assert state.image is not None
     program = _specialised(state)
-    plan = make_plan(program, state.env, state.placed, state.image, machine)
+    plan = make_plan(
+        program, state.env, state.placed, state.image, machine, {**kernel.knobs, **knobs}
+    )
     return Compiled(state.image, plan, program.out_specs)

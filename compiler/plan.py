@@ -93,7 +93,7 @@ class Plan:
     kernel, machine : str
         Their names.
     sizes : dict
-        Dimensions and knobs, by name.
+        Dimensions and knobs that are whole numbers, by name.
     stages : tuple of StagePlan
         In order.
     buffers : tuple of BufferPlan
@@ -146,17 +146,20 @@ def make_plan(
     placed: Sequence[Placed | Round],
     image: Image,
     machine: Machine,
+    knobs: Mapping[str, object],
 ) -> Plan:
-    """Return the plan of a compiled kernel."""
+    """Return the plan of a compiled kernel, whose knobs were given as ``knobs`` or left open."""
     stages = tuple(_stage(part, rounds, machine) for part, rounds in _rounds(placed, 1))
     barriers = sum(stage.rounds for stage in stages) - 1
     cycles = sum(stage.rounds * stage.cycles for stage in stages)
     cycles += costs.LAUNCH + max(0, barriers) * costs.BARRIER
+    given = {name: n for name, n in knobs.items() if type(n) is int}
     named = [*program.trace.dims.values(), *program.trace.knobs.values()]
+    sizes = {symbol.name: env[symbol] for symbol in named if symbol in env}
     return Plan(
         program.trace.name,
         machine.name,
-        {symbol.name: env[symbol] for symbol in named if symbol in env},
+        {**sizes, **given},
         stages,
         tuple(
             BufferPlan(buffer.name, buffer.role, storage.shape, buffer.dtype, storage.nbytes)

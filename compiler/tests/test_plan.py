@@ -35,7 +35,8 @@ def test_words_of_a_contraction_by_hand() -> None:
     assert (fill.instructions, gemm.instructions, drain.instructions) == (4 + 16, 16, 16)
     assert gemm.cycles == 16 * (2 + 4 * 256)
     assert stage.limiter == "GEMM of C0"
-    assert plan.sizes == {"M": 256, "K": 128, "N": 256}
+    sizes = {"M": 256, "K": 128, "N": 256, "gm": 16, "gn": 16, "nk": 4}
+    assert plan.sizes == sizes
 
 
 CASES: list[tuple[str, Shapes]] = [
