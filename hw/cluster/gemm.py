@@ -4,15 +4,13 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.cluster.tensor import Step, TensorArray
+from hw.cluster.tensor import Step, turnaround
 from hw.common.interfaces import Engine, record_of, resolved
 from hw.noc.flit import Cause
 from kohakutpu.config import KBLOCK, Machine
 from kohakutpu.isa.operands import LOCAL_BITS
 
 RECORD = record_of("C", 1)
-PASS = TensorArray.turnaround + 1
-"""Cycles between two reads of one sub-tile at least; a small tile waits for that long."""
 
 
 class GemmEngine(wiring.Component):
@@ -108,12 +106,14 @@ class GemmEngine(wiring.Component):
         ins = Signal(resolved(RECORD))
         running = Signal()
         slices = KBLOCK // machine.k_per_cycle
+        # Cycles between two reads of one sub-tile at least; a small tile waits for that long.
+        apart = turnaround(machine.k_per_cycle) + 1
         number = Signal(range(max(slices, 2)))
         h, g, kb = Signal.like(ins.gn), Signal.like(ins.gm), Signal.like(ins.nk)
         row, column = Signal(LOCAL_BITS), Signal(LOCAL_BITS)  # of `a` and `b`, without kb
         subtile = Signal(LOCAL_BITS)
-        since_pass = Signal(range(PASS + 1), init=PASS)
-        since_step = Signal(range(PASS + 1), init=PASS)
+        since_pass = Signal(range(apart + 1), init=apart)
+        since_step = Signal(range(apart + 1), init=apart)
 
         last_slice = number == slices - 1
         last_h, last_g, last_kb = h + 1 == ins.gn, g + 1 == ins.gm, kb + 1 == ins.nk
@@ -121,7 +121,7 @@ class GemmEngine(wiring.Component):
         goes, ends = Signal(), Signal()
         m.d.comb += [
             begins.eq((number == 0) & (h == 0) & (g == 0)),
-            goes.eq(running & (~begins | (since_pass == PASS))),
+            goes.eq(running & (~begins | (since_pass == apart))),
             ends.eq(goes & last_slice & last_h & last_g & last_kb),
             step.valid.eq(goes),
             step.first.eq(number == 0),
@@ -135,11 +135,11 @@ class GemmEngine(wiring.Component):
         ]
         with m.If(goes & begins):
             m.d.sync += since_pass.eq(1)
-        with m.Elif(since_pass != PASS):
+        with m.Elif(since_pass != apart):
             m.d.sync += since_pass.eq(since_pass + 1)
         with m.If(goes):
             m.d.sync += since_step.eq(1)
-        with m.Elif(since_step != PASS):
+        with m.Elif(since_step != apart):
             m.d.sync += since_step.eq(since_step + 1)
 
         with m.If(goes):
@@ -157,7 +157,7 @@ class GemmEngine(wiring.Component):
                         m.d.sync += [g.eq(0), row.eq(ins.a), subtile.eq(ins.acc), kb.eq(kb + 1)]
         # In the same tile, or where nothing is read, the passes follow each other as ever.
         same = (checked.acc == ins.acc) & (checked.gm == ins.gm) & (checked.gn == ins.gn)
-        safe = ~checked.accumulate | same | (since_step == PASS)
+        safe = ~checked.accumulate | same | (since_step == apart)
         m.d.comb += taken.eq(ready & (~running | ends) & safe)
         with m.If(taken):
             m.d.sync += [
