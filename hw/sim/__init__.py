@@ -5,5 +5,6 @@
 
 `simulator` is for components whose inputs are known beforehand: a pipeline with arrays of
 operands, or a state machine with a script of every cycle. What has to answer its surroundings is
-a cocotb testbench.
+stepped by `session`, or is a cocotb testbench. `machine` is a whole machine with its memory, and
+`host` runs programs on it.
 """

@@ -1,6 +1,7 @@
 // Clocks a whole machine: Python asks for a register or for many cycles, and sleeps meanwhile.
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "Vtop.h"
@@ -83,7 +84,7 @@ EXPORT int model_waves(Model *model, const char *path, const char *scope, uint64
 #if VM_TRACE
     model->context.traceEverOn(true);
     model->waves = std::make_unique<VerilatedVcdC>();
-    if (*scope) model->waves->dumpvars(99, scope);
+    if (*scope) model->waves->dumpvars(99, std::string("TOP.") + scope);
     model->top.trace(model->waves.get(), 99);
     model->waves->open(path);
     model->first = first;
