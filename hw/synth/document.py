@@ -6,6 +6,7 @@
 
 import json
 import sys
+from math import prod
 from pathlib import Path
 
 from hw.synth.utilisation import RESOURCES, Counts, Row, Utilisation, resources
@@ -29,6 +30,12 @@ RAM of 16 x 4 bits (DPR16X4) six, being three slices. The columns behind DP16KD 
 themselves; multiplexers between LUTs (PFUMX, L6MUX21) take no sites of their own.
 
 {rows}
+
+## Where most of it is
+
+What the rows with the most LUT4 take themselves, all copies together, without rows below them.
+
+{largest}
 
 ## How it was measured
 
@@ -91,9 +98,26 @@ def document(used: Utilisation) -> str:
         board=used.board,
         verdict=f"beyond its budget ({over})." if over else "within its budget.",
         limits=table(("", "used", "there are", "part", "budget"), summary),
+        largest=table(("module", *RESOURCES), largest(used)),
         rows=table(HEADINGS, [cells(row) for row in used.rows]),
         tools=" and ".join(f"{name} {version}" for name, version in used.tools.items()),
     )
+
+
+def largest(used: Utilisation, count: int = 15) -> list[tuple[str, ...]]:
+    """Return the rows that take the most LUT4 themselves, in the whole machine."""
+    copies = {row.path: row.copies for row in used.rows}
+    sizes: list[tuple[Row, Counts]] = []
+    for row in used.rows:
+        parts = row.path.split("/")
+        times = prod(copies["/".join(parts[: n + 1])] for n in range(len(parts)))
+        own = {name: times * taken for name, taken in resources(row.own).items()}
+        sizes.append((row, own))
+    sizes.sort(key=lambda size: -size[1]["LUT4"])
+    return [
+        (row.path.removeprefix("top/"), *(f"{own[name]:,}" for name in RESOURCES))
+        for row, own in sizes[:count]
+    ]
 
 
 def table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
