@@ -40,7 +40,7 @@ class Twin:
         self.memory_bytes = (WORDS - TABLE_WORDS) * WORD_BYTES
         self.padding = 0xFF
         simulated = SimulatedMachine(machine, library, memory_words=WORDS, **options)
-        self.host = Host(machine, simulated, watchdog=100_000)
+        self.host = Host(machine, simulated, watchdog=20_000)
         self.memory = simulated.memory[: self.memory_bytes]
         self.outcomes: list[Outcome] = []
         self._programs: Sequence[Program] = ()
