@@ -198,7 +198,7 @@ def test_info() -> None:
 
 def test_every_command_explains_itself() -> None:
     assert isinstance(cli, click.Group)
-    assert sorted(cli.commands) == ["asm", "disasm", "info", "plan", "run"]
+    assert sorted(cli.commands) == ["asm", "disasm", "info", "plan", "run", "synth"]
     for name in cli.commands:
         assert len(ktpu(name, "--help").output.splitlines()) > 5
 
