@@ -8,8 +8,9 @@ A ``LOOP`` of no rounds is skipped word by word: what is skipped counts as loop 
 a legal one, and nothing else about it matters.
 """
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hw.common.decode import Decoder, Fields
@@ -152,10 +153,13 @@ class FrontEnd(wiring.Component):
             *(getattr(self, f"o_{e}").eq(getattr(resolver, f"o_{e}")) for e in range(3)),
         ]
 
-        registers = Array(
-            Signal(ADDRESS_BITS, name=f"a{index}") for index in range(ADDRESS_REGISTERS)
-        )
-        counts = Array(Signal(ADDRESS_BITS, name=f"count_{i}") for i in range(LOOP_DEPTH))
+        # LUT RAM, which no reset reaches: a register is 0 until it is set.
+        registers = Memory(shape=ADDRESS_BITS, depth=ADDRESS_REGISTERS, init=[])
+        counts = Memory(shape=ADDRESS_BITS, depth=LOOP_DEPTH, init=[])
+        m.submodules.registers, m.submodules.counts = registers, counts
+        set_register, register = registers.write_port(), registers.read_port(domain="comb")
+        set_count, count = counts.write_port(), counts.read_port(domain="comb")
+        is_set = Signal(ADDRESS_REGISTERS)
         depth = Signal(range(LOOP_DEPTH + 1))
         skipped = Signal(PC_BITS)  # loops that are open inside one that is skipped
         top = (depth - 1)[: len(depth)]
@@ -173,7 +177,8 @@ class FrontEnd(wiring.Component):
         imm = Mux(is_one["ADDA"], adda["imm"], loop["count.imm"])
         modulo = adda["modulo"]
         m.d.comb += [
-            value.eq(registers[reg]),
+            register.addr.eq(reg),
+            value.eq(Mux(is_set.bit_select(reg, 1), register.data, 0)),
             added.eq(value + imm),
             wrapped.eq(Mux((modulo != 0) & (added >= modulo), added - modulo, added)),
             resolver.value.eq(value),
@@ -269,23 +274,28 @@ class FrontEnd(wiring.Component):
 
         executes = (state == State.EXECUTE) & self.i.ready
         with m.If(executes):
-            with m.If(is_one["SETA"]):
-                m.d.sync += registers[seta["rd"]].eq(seta["imm"])
-            with m.If(is_one["ADDA"]):
-                m.d.sync += registers[adda["rd"]].eq(wrapped)
+            with m.If(is_one["SETA"] | is_one["ADDA"]):
+                m.d.comb += set_register.en.eq(1)
+                m.d.sync += is_set.bit_select(set_register.addr, 1).eq(1)
             with m.If(is_one["LOOP"]):
                 with m.If(added == 0):
                     m.d.sync += skipped.eq(1)
                 with m.Else():
-                    m.d.comb += self.push.eq(1)
-                    m.d.sync += [counts[depth].eq(added), depth.eq(depth + 1)]
+                    m.d.comb += [self.push.eq(1), set_count.en.eq(1)]
+                    m.d.sync += depth.eq(depth + 1)
             with m.If(is_one["END"]):
-                with m.If(counts[top] == 1):
+                with m.If(count.data == 1):
                     m.d.comb += self.pop.eq(1)
                     m.d.sync += depth.eq(top)
                 with m.Else():
-                    m.d.comb += self.again.eq(1)
-                    m.d.sync += counts[top].eq(counts[top] - 1)
+                    m.d.comb += [self.again.eq(1), set_count.en.eq(1)]
+        m.d.comb += [
+            set_register.addr.eq(Mux(is_one["SETA"], seta["rd"], adda["rd"])),
+            set_register.data.eq(Mux(is_one["SETA"], seta["imm"], wrapped)),
+            count.addr.eq(top),
+            set_count.addr.eq(Mux(is_one["LOOP"], depth, top)),
+            set_count.data.eq(Mux(is_one["LOOP"], added, count.data - 1)),
+        ]
         with m.If(self.start):
             m.d.sync += state.eq(State.NEXT)
         return m
