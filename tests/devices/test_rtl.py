@@ -173,9 +173,14 @@ def test_a_run_without_end_is_stopped_and_the_device_goes_on(reference: Runtime)
 @pytest.mark.cocotb
 def test_an_interrupt_leaves_nothing_behind(device: Runtime, reference: Runtime) -> None:
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        device.launch(program(CORE, "V", FOREVER), ())
+    # Workers of pytest-xdist ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            device.launch(program(CORE, "V", FOREVER), ())
+    finally:
+        signal.signal(signal.SIGINT, before)
     work = job(TINY, *CASES[1])
     assert work.run(device)[0] == work.run(reference)[0]
 
