@@ -106,6 +106,8 @@ class Target:
             sending = masked(data, rows, cols)
             sent = len(data) * costs.words(data.shape[1], self.size)
             if self.buffer == "vector":
+                if unit.node in self.nodes and sending is data:
+                    sending = data.copy()  # what is sent may lie where it lands
                 window = Window(mem, self.stride, len(data), data.shape[1], self.size)
                 for node in self.nodes:
                     unit.network[node].l1.put(window, sending)
