@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.arithmetic.bits import normalise, tree
+from hw.arithmetic.bits import normalise
 from hw.arithmetic.formats import EXPONENT_BIAS, Float32, pack
 from hw.arithmetic.pipeline import Stages, delayed
 from kohakutpu.config import KBLOCK
@@ -43,8 +43,6 @@ class BlockDot(wiring.Component):
         If `k_per_cycle` is not one of those.
     """
 
-    latency = 5
-
     def __init__(self, k_per_cycle: int) -> None:
         if k_per_cycle not in (4, 8, 16, KBLOCK):
             raise ValueError(f"k_per_cycle must be 4, 8, 16 or {KBLOCK}, not {k_per_cycle!r}")
@@ -65,17 +63,25 @@ class BlockDot(wiring.Component):
         """Elements a slice."""
         return self._k_per_cycle
 
+    @property
+    def latency(self) -> int:
+        """Clock edges from a slice to the sum with it."""
+        return self._k_per_cycle.bit_length() + 1
+
     def elaborate(self, platform: object) -> Module:
-        """Multiply, add in a tree of three stages, accumulate."""
+        """Multiply, add in a tree, accumulate.
+
+        Every sum has a register: of sums of sums Yosys makes rows of full adders, which take two
+        LUTs a bit where a carry chain takes one.
+        """
         m = Module()
         stage = Stages(m)
-        k = self.k_per_cycle
-        values = [self.a[i] * self.b[i] for i in range(k)]
-        for width in (k, max(k // 4, 2), max(k // 16, 1), 1):
-            per_value = len(values) // width
-            groups = [values[i : i + per_value] for i in range(0, len(values), per_value)]
-            sums = {f"sum_{i}": tree(m, group, Value.__add__) for i, group in enumerate(groups)}
-            values = list(vars(stage(**sums)).values())
+        values: list[Value] = [self.a[i] * self.b[i] for i in range(self.k_per_cycle)]
+        while True:
+            values = list(vars(stage(**{f"sum_{i}": v for i, v in enumerate(values)})).values())
+            if len(values) == 1:
+                break
+            values = [a + b for a, b in zip(values[::2], values[1::2], strict=True)]
         valid = delayed(m, self.valid, stage.count, reset=True)
         first = delayed(m, self.first, stage.count)
         with m.If(valid):

@@ -95,6 +95,8 @@ class TensorArray(wiring.Component):
         """L1, slice, dot product, scale, add: a fixed delay each."""
         m = Module()
         slices = KBLOCK // self._k_per_cycle
+        dots = [BlockDot(self._k_per_cycle) for _ in range(LANES * LANES)]
+        latency = dots[0].latency
         number = Signal(range(max(slices, 2)))
         read = delayed(m, self.step, 1, reset=True)  # the entries are there
         with m.If(read.valid):
@@ -110,8 +112,8 @@ class TensorArray(wiring.Component):
 
         scales = Signal(data.ArrayLayout(8, 2 * LANES), reset_less=True)
         m.d.sync += scales.as_value().eq(Cat(self.a.scales, self.b.scales))
-        scales = delayed(m, scales, BlockDot.latency)
-        totalled = delayed(m, sliced, BlockDot.latency, reset=True)
+        scales = delayed(m, scales, latency)
+        totalled = delayed(m, sliced, latency, reset=True)
         asking = delayed(m, totalled, PartialScaler.latency - 1, reset=True)
         adding = delayed(m, asking, 1, reset=True)
         writing = delayed(m, adding, turnaround(self._k_per_cycle) - 1, reset=True)
@@ -124,9 +126,9 @@ class TensorArray(wiring.Component):
         ]
 
         totals = []
-        for index in range(LANES * LANES):
+        for index, dot in enumerate(dots):
             row, column = divmod(index, LANES)
-            m.submodules[f"dot_{index}"] = dot = BlockDot(self._k_per_cycle)
+            m.submodules[f"dot_{index}"] = dot
             m.d.comb += [
                 dot.a.as_value().eq(slices_of["a", row]),
                 dot.b.as_value().eq(slices_of["b", column]),

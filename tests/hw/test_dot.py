@@ -43,7 +43,8 @@ def test_sums(k: int, gaps: bool) -> None:
         place[place < 0] = 0
         assert valid.sum() == first.size
         inputs = {name: values[place] for name, values in inputs.items()}
-    sums = Simulator(BlockDot(k)).stream(BlockDot.latency, valid=valid, **inputs)["o"]
+    dot = BlockDot(k)
+    sums = Simulator(dot).stream(dot.latency, valid=valid, **inputs)["o"]
     last = np.flatnonzero(valid)[steps - 1 :: steps]
     expected = (a.astype(np.int64) * b).sum(axis=1)
     assert expected.max() == 1 << 19
