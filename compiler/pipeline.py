@@ -64,6 +64,7 @@ class Compilation:
     specs: Sequence[ArgSpec]
     knobs: Mapping[str, Any]
     machine: Machine
+    out_strides: Sequence[Shape | None] = ()
     trace: Trace | None = None
     program: Specialised | None = None
     env: dict[Symbol, int] = field(default_factory=dict[Symbol, int])
@@ -130,7 +131,7 @@ class SpecialisePass:
     name: str = "specialise"
 
     def run(self, state: Compilation) -> None:
-        state.program = specialise(_traced(state), state.specs)
+        state.program = specialise(_traced(state), state.specs, state.out_strides)
         state.env = choose_knobs(state.program, state.machine)
 
     def verify(self, state: Compilation) -> None:
@@ -277,6 +278,7 @@ def compile_kernel(
     knobs: Mapping[str, Any],
     machine: Machine,
     dump: str | None = None,
+    out_strides: Sequence[Shape | None] = (),
 ) -> Compiled:
     """Compile a kernel for arguments of these shapes.
 
@@ -293,6 +295,8 @@ def compile_kernel(
     dump : str, optional
         Names of passes whose result to print to standard error, separated by commas, or ``all``;
         the variable ``KTPU_DUMP`` if left out.
+    out_strides : sequence of (tuple of int or None), optional
+        How each result lies in memory, as in `ArgSpec`.
 
     Raises
     ------
@@ -302,7 +306,7 @@ def compile_kernel(
         If the arguments do not fit it.
     """
     chosen = (os.environ.get("KTPU_DUMP", "") if dump is None else dump).split(",")
-    state = Compilation(kernel, specs, knobs, machine)
+    state = Compilation(kernel, specs, knobs, machine, out_strides)
     for step in PASSES:
         step.run(state)
         step.verify(state)

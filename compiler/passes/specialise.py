@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from compiler.vector.context import Operand
-from kohakuaccel.errors import CallError
+from kohakuaccel.errors import CallError, InternalError
 from kohakuaccel.image import OperandInfo
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Trace
@@ -23,10 +23,22 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ArgSpec:
-    """An argument as far as compilation depends on it: shape and ``"fp16"`` or ``"fp32"``."""
+    """An argument as far as compilation depends on it.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its extents.
+    dtype : str
+        ``"fp16"`` or ``"fp32"``.
+    strides : tuple of int, optional
+        Words from index to index of every axis but the last, whose elements always follow each
+        other; left out, rows follow each other.
+    """
 
     shape: Shape
     dtype: str = "fp16"
+    strides: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +88,12 @@ class Specialised:
         ]
 
 
-def specialise(trace: Trace, specs: Sequence[ArgSpec]) -> Specialised:
+def specialise(
+    trace: Trace, specs: Sequence[ArgSpec], out_strides: Sequence[Shape | None] = ()
+) -> Specialised:
     """Solve the dimensions of ``trace`` for these arguments and lay out its buffers.
+
+    ``out_strides`` are those of the results, as in `ArgSpec`; left out, rows follow each other.
 
     Raises
     ------
@@ -95,12 +111,16 @@ def specialise(trace: Trace, specs: Sequence[ArgSpec]) -> Specialised:
             )
     extents = solve(trace, [spec.shape for spec in specs])
     shapes = {buffer: tuple(spec.shape) for buffer, spec in zip(ins, specs, strict=True)}
+    outs = [buffer for buffer in trace.buffers if buffer.role == "out"]
+    strides = {buffer: spec.strides for buffer, spec in zip(ins, specs, strict=True)}
+    strides |= dict(zip(outs, out_strides, strict=bool(out_strides)))
     result = Specialised(trace, dict(extents.env), extents.batch, {}, [], b"")
     for role in ("in", "out", "temp"):
         for buffer in trace.buffers:
             if buffer.role == role:
                 shape = shapes[buffer] if role == "in" else extents.shape(buffer)
-                storage = _laid_out(buffer, shape, extents, len(result.infos))
+                number, given = len(result.infos), strides.get(buffer)
+                storage = _laid_out(buffer, shape, extents, number, strides=given)
                 result.storage[buffer] = storage
                 result.infos.append(OperandInfo(buffer.name, role, storage.nbytes))
     _add_tables(result, extents)
@@ -108,7 +128,12 @@ def specialise(trace: Trace, specs: Sequence[ArgSpec]) -> Specialised:
 
 
 def _laid_out(
-    buffer: Buffer, shape: Shape, extents: Extents, number: int, offset: int = 0
+    buffer: Buffer,
+    shape: Shape,
+    extents: Extents,
+    number: int,
+    offset: int = 0,
+    strides: Shape | None = None,
 ) -> Storage:
     rows, width = (extent.evaluate(extents.env) for extent in rows_and_width(buffer))
     row_words = -(-width // elements_per_word(buffer.dtype))
@@ -119,6 +144,11 @@ def _laid_out(
     for size in reversed(own):
         axes.insert(0, step if size != 1 else 0)
         step *= size
+    if strides is not None:
+        if buffer.any_rank or len(buffer.shape) > 2 or len(strides) != max(len(shape) - 1, 0):
+            raise InternalError(f"`{buffer.name}` of shape {shape} cannot have strides {strides}")
+        axes = [step if size != 1 else 0 for size, step in zip(own, strides, strict=False)]
+        row_words = strides[-1] if len(buffer.shape) == 2 and rows > 1 else row_words
     batch = (0,) * (len(extents.batch) - len(own)) + tuple(axes)
     operand = Operand(number, rows, width, row_words, buffer.dtype, (), offset)
     nbytes = prod(own) * element * WORD_BYTES

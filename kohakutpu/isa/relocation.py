@@ -19,7 +19,7 @@ def patch(image: Image, bases: Sequence[int]) -> list[bytes]:
     image : Image
         The program.
     bases : sequence of int
-        Byte address of each operand, whole words.
+        Byte address of each operand, whole quarters; what a `FILL` reads starts on a word.
 
     Returns
     -------
@@ -29,15 +29,15 @@ def patch(image: Image, bases: Sequence[int]) -> list[bytes]:
     Raises
     ------
     ValueError
-        If `bases` are not one word-aligned address an operand.
+        If `bases` are not one quarter-aligned address an operand.
     ImageError
         If a relocation is not at a `SETA`.
     """
     if len(bases) != len(image.operands):
         raise ValueError(f"{len(image.operands)} operands need as many bases, not {len(bases)}")
     for operand, base in zip(image.operands, bases, strict=True):
-        if base % WORD_BYTES or not 0 <= base < QUARTER_BYTES << ADDRESS_BITS:
-            raise ValueError(f"operand {operand.name!r}: {base:#x} is not the address of a word")
+        if base % QUARTER_BYTES or not 0 <= base < QUARTER_BYTES << ADDRESS_BITS:
+            raise ValueError(f"operand {operand.name!r}: {base:#x} is not the address of a quarter")
     programs = [bytearray(unit.words) for unit in image.units]
     for relocation in image.relocations:
         program = programs[relocation.unit]

@@ -50,9 +50,9 @@ def test_no_relocations() -> None:
     [
         ([0], "2 operands need as many bases, not 1"),
         ([0, 0, 0], "2 operands need as many bases, not 3"),
-        ([0, 8], "operand 'y': 0x8 is not the address of a word"),
-        ([-32, 0], "operand 'x': -0x20 is not the address of a word"),
-        ([0, 1 << 37], "operand 'y': 0x2000000000 is not the address of a word"),
+        ([0, 4], "operand 'y': 0x4 is not the address of a quarter"),
+        ([-32, 0], "operand 'x': -0x20 is not the address of a quarter"),
+        ([0, 1 << 37], "operand 'y': 0x2000000000 is not the address of a quarter"),
     ],
 )
 def test_bases_are_checked(bases: list[int], message: str) -> None:
