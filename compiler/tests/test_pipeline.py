@@ -24,6 +24,7 @@ SQUARE = (1024, 1024)
 SHAPES = {
     "batched_matmul": [(4, *SQUARE), SQUARE],
     "linear_bias": [SQUARE, SQUARE, (1024,)],
+    "linear_bias_residual": [SQUARE, SQUARE, (1024,), SQUARE],
     "layernorm": [SQUARE, (1024,), (1024,)],
     "rmsnorm": [SQUARE, (1024,)],
 }

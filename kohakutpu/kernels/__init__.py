@@ -20,7 +20,16 @@ from kohakutpu.kernels.elementwise import (
     sub,
     where,
 )
-from kohakutpu.kernels.linear import linear_bias, linear_gelu, linear_relu, linear_silu
+from kohakutpu.kernels.gated import geglu, swiglu
+from kohakutpu.kernels.linear import (
+    linear,
+    linear_bias,
+    linear_bias_residual,
+    linear_gelu,
+    linear_relu,
+    linear_residual,
+    linear_silu,
+)
 from kohakutpu.kernels.rows import layernorm, rmsnorm, row_max, row_mean, row_min, row_sum, softmax
 
 __all__ = [
@@ -29,11 +38,15 @@ __all__ = [
     "batched_matmul",
     "div",
     "exp2",
+    "geglu",
     "gelu",
     "layernorm",
+    "linear",
     "linear_bias",
+    "linear_bias_residual",
     "linear_gelu",
     "linear_relu",
+    "linear_residual",
     "linear_silu",
     "log2",
     "matmul",
@@ -52,5 +65,6 @@ __all__ = [
     "silu",
     "softmax",
     "sub",
+    "swiglu",
     "where",
 ]

@@ -44,6 +44,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "maximum": L.maximum,
     "minimum": L.minimum,
     "where": L.where,
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+    "ne": operator.ne,
 }
 DECLARATIONS: dict[str, Callable[[], Any]] = {
     "part": lambda: L.In(...),

@@ -1,24 +1,82 @@
 # pyright: basic
 # Parameters of a kernel are defaults and not annotations: they are values, like M and N.
-"""A layer in one pass: a contraction whose tile goes through an activation on its way out.
+"""A layer in one pass: a contraction whose tile is worked on along its way out.
 
-The product never reaches memory. It is rounded to FP16 before the activation all the same, so each
-of these equals `matmul` followed by the separate kernel, bit for bit.
+The product never reaches memory. It is rounded to FP16 as it leaves the accumulator, all that
+follows is FP32, and the store rounds once more. So what does one thing to a product (`linear_silu`,
+`linear_bias`, `linear_residual`) equals `matmul` followed by the separate kernel, bit for bit; what
+does several rounds less often than the separate kernels do.
 
-Shapes: ``x`` is ``(M, K)``, the weight ``w`` is ``(N, K)``, the result ``(M, N)``. Numerics and
-knobs are those of `contraction`.
+``x`` is ``(..., M, K)``, a weight ``(N, K)``, shared by a batch of ``x``, and the result
+``(..., M, N)``. `bias` has one element a column; `residual` has the shape of the result. Numerics
+and the knobs ``gm gn nk precision`` are those of `contraction`.
 """
 
+from kohakuaccel.errors import KernelError
 from kohakuaccel.lang import dims, grid, sweep
+from kohakuaccel.source import caller
 from kohakutpu import lang as L
 from kohakutpu.lang import kernel
 
 M, K, N = dims("M, K, N")
 
+ACTIVATIONS = {
+    "none": lambda value: value,
+    "silu": L.silu,
+    "gelu": L.gelu,
+    "relu": L.relu,
+    "sigmoid": L.sigmoid,
+    "tanh": L.tanh,
+}
+
+
+def activate(name, value):
+    """Return ``value`` after the activation `name`, one of `ACTIVATIONS`.
+
+    Raises
+    ------
+    KernelError
+        If there is none of that name.
+    """
+    if name not in ACTIVATIONS:
+        raise KernelError(
+            f"there is no activation {name!r}",
+            loc=caller(),
+            fix=f"use one of {', '.join(map(repr, ACTIVATIONS))}",
+        )
+    return ACTIVATIONS[name](value)
+
+
+@kernel
+def linear(
+    x=L.In(..., M, K),
+    w=L.In(N, K),
+    y=L.Out(..., M, N),
+    *,
+    activation="none",
+    gm=None,
+    gn=None,
+    nk=None,
+    precision="default",
+):
+    """``y = activation(x @ w.T)``; ``activation`` is one of `ACTIVATIONS`."""
+    for i, j in grid(x.tiles(gm), w.tiles(gn)):
+        acc = L.tile(gm, gn, nk, precision=precision)
+        for k in sweep(x.chunks32(nk)):
+            acc += x[i, k] @ w[j, k]
+        y[i, j] <<= activate(activation, acc)
+
 
 @kernel
 def linear_silu(
-    x=L.In(M, K), w=L.In(N, K), y=L.Out(M, N), *, gm=None, gn=None, nk=None, precision="default"
+    x=L.In(..., M, K),
+    w=L.In(N, K),
+    y=L.Out(..., M, N),
+    *,
+    gm=None,
+    gn=None,
+    nk=None,
+    precision="default",
 ):
     """``y = silu(x @ w.T)``."""
     for i, j in grid(x.tiles(gm), w.tiles(gn)):
@@ -30,7 +88,14 @@ def linear_silu(
 
 @kernel
 def linear_gelu(
-    x=L.In(M, K), w=L.In(N, K), y=L.Out(M, N), *, gm=None, gn=None, nk=None, precision="default"
+    x=L.In(..., M, K),
+    w=L.In(N, K),
+    y=L.Out(..., M, N),
+    *,
+    gm=None,
+    gn=None,
+    nk=None,
+    precision="default",
 ):
     """``y = gelu(x @ w.T)``, the tanh form."""
     for i, j in grid(x.tiles(gm), w.tiles(gn)):
@@ -42,7 +107,14 @@ def linear_gelu(
 
 @kernel
 def linear_relu(
-    x=L.In(M, K), w=L.In(N, K), y=L.Out(M, N), *, gm=None, gn=None, nk=None, precision="default"
+    x=L.In(..., M, K),
+    w=L.In(N, K),
+    y=L.Out(..., M, N),
+    *,
+    gm=None,
+    gn=None,
+    nk=None,
+    precision="default",
 ):
     """``y = max(x @ w.T, 0)``."""
     for i, j in grid(x.tiles(gm), w.tiles(gn)):
@@ -54,19 +126,87 @@ def linear_relu(
 
 @kernel
 def linear_bias(
-    x=L.In(M, K),
+    x=L.In(..., M, K),
     w=L.In(N, K),
     bias=L.In(N),
-    y=L.Out(M, N),
+    y=L.Out(..., M, N),
     *,
+    activation="none",
+    bias_first=True,
     gm=None,
     gn=None,
     nk=None,
     precision="default",
 ):
-    """``y = x @ w.T + bias``, one element of `bias` a column."""
+    """``y = activation(x @ w.T + bias)``.
+
+    Without ``bias_first`` it is ``activation(x @ w.T) + bias``.
+    """
     for i, j in grid(x.tiles(gm), w.tiles(gn)):
         acc = L.tile(gm, gn, nk, precision=precision)
         for k in sweep(x.chunks32(nk)):
             acc += x[i, k] @ w[j, k]
-        y[i, j] <<= acc + bias[j]
+        if bias_first:
+            y[i, j] <<= activate(activation, acc + bias[j])
+        else:
+            y[i, j] <<= activate(activation, acc) + bias[j]
+
+
+@kernel
+def linear_residual(
+    x=L.In(..., M, K),
+    w=L.In(N, K),
+    residual=L.In(..., M, N),
+    y=L.Out(..., M, N),
+    *,
+    activation="none",
+    residual_first=False,
+    gm=None,
+    gn=None,
+    nk=None,
+    precision="default",
+):
+    """``y = activation(x @ w.T) + residual``.
+
+    With ``residual_first`` it is ``activation(x @ w.T + residual)``.
+    """
+    for i, j in grid(x.tiles(gm), w.tiles(gn)):
+        acc = L.tile(gm, gn, nk, precision=precision)
+        for k in sweep(x.chunks32(nk)):
+            acc += x[i, k] @ w[j, k]
+        if residual_first:
+            y[i, j] <<= activate(activation, acc + residual[i, j])
+        else:
+            y[i, j] <<= activate(activation, acc) + residual[i, j]
+
+
+@kernel
+def linear_bias_residual(
+    x=L.In(..., M, K),
+    w=L.In(N, K),
+    bias=L.In(N),
+    residual=L.In(..., M, N),
+    y=L.Out(..., M, N),
+    *,
+    activation="none",
+    bias_first=True,
+    residual_first=False,
+    gm=None,
+    gn=None,
+    nk=None,
+    precision="default",
+):
+    """``y = activation(x @ w.T + bias) + residual``.
+
+    Without ``bias_first`` the bias, with ``residual_first`` the residual goes to the other side of
+    the activation. On either side the bias is added before the residual.
+    """
+    for i, j in grid(x.tiles(gm), w.tiles(gn)):
+        acc = L.tile(gm, gn, nk, precision=precision)
+        for k in sweep(x.chunks32(nk)):
+            acc += x[i, k] @ w[j, k]
+        value = acc + bias[j] if bias_first else acc
+        value = value + residual[i, j] if residual_first else value
+        value = activate(activation, value)
+        value = value if bias_first else value + bias[j]
+        y[i, j] <<= value if residual_first else value + residual[i, j]

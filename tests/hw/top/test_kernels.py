@@ -88,6 +88,19 @@ def test_layer_with_bias(both: Any) -> None:
     kernels.linear_bias(t(17, 70), t(33, 70, seed=1), t(33, seed=2)).numpy()
 
 
+def test_layers_with_residual(both: Any) -> None:
+    x, w, bias, rest = t(17, 70), t(33, 70, seed=1), t(33, seed=2), t(17, 33, seed=3)
+    kernels.linear(t(2, 5, 40), t(9, 40), activation="tanh").numpy()
+    kernels.linear_residual(x, w, rest, activation="silu").numpy()
+    kernels.linear_bias_residual(x, w, bias, rest, residual_first=True).numpy()
+
+
+@pytest.mark.parametrize("name", ["swiglu", "geglu"])
+def test_gated_layers(both: Any, name: str) -> None:
+    for m, k, n in ((1, 1, 1), (17, 70, 33)):
+        getattr(kernels, name)(t(m, k), t(n, k, seed=1), t(n, k, seed=2)).numpy()
+
+
 BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
 UNARY = ["neg", "abs", "exp2", "log2", "recip", "rsqrt", "silu", "gelu", "relu"]
 SHAPES = [(1,), (5, 7), (3, 100), (2, 3, 33)]
