@@ -25,6 +25,7 @@ SHAPES = {
     "batched_matmul": [(4, *SQUARE), SQUARE],
     "linear_bias": [SQUARE, SQUARE, (1024,)],
     "linear_bias_residual": [SQUARE, SQUARE, (1024,), SQUARE],
+    "group_norm": [(32, 32, 1024), (32, 32), (32, 32)],
     "layernorm": [SQUARE, (1024,), (1024,)],
     "rmsnorm": [SQUARE, (1024,)],
 }

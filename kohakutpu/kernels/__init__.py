@@ -21,6 +21,7 @@ from kohakutpu.kernels.elementwise import (
     where,
 )
 from kohakutpu.kernels.gated import geglu, swiglu
+from kohakutpu.kernels.group import group_norm
 from kohakutpu.kernels.linear import (
     linear,
     linear_bias,
@@ -40,6 +41,7 @@ __all__ = [
     "exp2",
     "geglu",
     "gelu",
+    "group_norm",
     "layernorm",
     "linear",
     "linear_bias",

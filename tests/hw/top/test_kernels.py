@@ -139,3 +139,9 @@ def test_norms(both: Any) -> None:
         w, b = t(shape[-1], seed=1), t(shape[-1], seed=2)
         kernels.rmsnorm(t(*shape), w).numpy()
         kernels.layernorm(t(*shape), w, b).numpy()
+
+
+def test_group_norm(both: Any) -> None:
+    for shape in ((1, 1, 1), (2, 3, 5, 33)):
+        w, b = t(*shape[-3:-1], seed=1), t(*shape[-3:-1], seed=2)
+        kernels.group_norm(t(*shape), w, b).numpy()

@@ -1,0 +1,69 @@
+"""Group normalisation: to the bit as stated, and close to the definition."""
+
+import numpy as np
+import pytest
+
+from kohakutpu import api as ktpu
+from kohakutpu import kernels
+from tests.kernels import oracle
+from tests.kernels.statements import Array, half, number, row_sum, rsqrt, wide
+
+pytestmark = pytest.mark.golden
+
+SHAPES = [(1, 1, 1), (3, 5, 33), (2, 3, 5, 33), (4, 8, 256), (2, 1, 6, 1000)]
+
+
+def operands(shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(list(shape))
+    sizes = (shape, shape[-3:-1], shape[-3:-1])
+    x, w, b = (rng.standard_normal(size).astype(np.float16) for size in sizes)
+    return x, w, b
+
+
+def stated(x: Array, w: Array, b: Array, eps: float = 1e-5) -> Array:
+    share = number(1 / (x.shape[-2] * x.shape[-1]))
+
+    def over_group(sums: Array) -> Array:
+        """Add sums ``(..., C, 1)`` of channels over the channels."""
+        return row_sum(sums.swapaxes(-1, -2))
+
+    mean = over_group(row_sum(wide(x))) * share
+    centred = wide(x) - mean
+    scale = rsqrt(over_group(row_sum(centred * share * centred)) + number(eps))
+    return half(centred * scale * wide(w)[..., None] + wide(b)[..., None])
+
+
+def exact(x: Array, w: Array, b: Array, eps: float = 1e-5) -> Array:
+    values = x.astype(float)
+    centred = values - values.mean(axis=(-1, -2), keepdims=True)
+    variance = (centred**2).mean(axis=(-1, -2), keepdims=True)
+    return centred / np.sqrt(variance + eps) * w.astype(float)[..., None] + b[..., None]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("machine", ["tiny", "duo"])
+def test_shapes(shape: tuple[int, ...], machine: str) -> None:
+    values = operands(shape)
+    with ktpu.device("golden", machine=machine, poison=True):
+        ours = kernels.group_norm(*(ktpu.tensor(v) for v in values)).numpy()
+        blocks = kernels.group_norm(*(ktpu.tensor(v) for v in values), n=4).numpy()
+    oracle.assert_same_bits(ours, stated(*values))
+    oracle.assert_same_bits(blocks, ours)
+    oracle.assert_close(ours, exact(*values), 0.6, 1e-4)
+
+
+def test_groups_far_from_zero() -> None:
+    x, w, b = operands((2, 4, 100))
+    x = (x + np.float16(1000)).astype(np.float16)
+    ours = kernels.group_norm(*(ktpu.tensor(v) for v in (x, w, b))).numpy()
+    oracle.assert_close(ours, exact(x, w, b), 1, 2e-3)
+
+
+def test_a_group_with_nan_leaves_the_others_alone() -> None:
+    x, w, b = operands((2, 3, 4, 20))
+    want = exact(x, w, b)
+    x[1, 2, 3, 19] = np.nan
+    ours = kernels.group_norm(*(ktpu.tensor(v) for v in (x, w, b))).numpy()
+    assert np.isnan(ours[1, 2]).all()
+    oracle.assert_close(ours[0], want[0], 0.6, 1e-4)
+    oracle.assert_close(ours[1, :2], want[1, :2], 0.6, 1e-4)
