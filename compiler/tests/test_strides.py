@@ -31,7 +31,7 @@ def run(compiled: Compiled, *contents: np.ndarray, starts: list[int]) -> list[np
     runtime = Runtime(devices.create("golden", MACHINE, {}), isa.patch)
     blocks = [runtime.allocate(content.nbytes, "test") for content in contents]
     for block, content in zip(blocks, contents, strict=True):
-        runtime.write(block.address, memoryview(content.reshape(-1).view(np.uint8)))
+        runtime.write(block.address, content.tobytes())
     runtime.launch(
         compiled.image,
         [block.address + start for block, start in zip(blocks, starts, strict=True)],

@@ -9,10 +9,12 @@ from __future__ import annotations
 from kohakuaccel.source import mark_internal
 from kohakutpu.api import elementwise
 from kohakutpu.api.contraction import matmul
+from kohakutpu.api.convolution import conv2d
 from kohakutpu.api.creation import full, tensor, zeros
 from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.elementwise import Number
 from kohakutpu.api.session import Session, current, device
+from kohakutpu.api.shapes import concat
 from kohakutpu.api.stats import Stats
 from kohakutpu.api.tensor import Tensor
 from kohakutpu.lang.kernel import set_backend
@@ -24,6 +26,9 @@ __all__ = [
     "Session",
     "Stats",
     "Tensor",
+    "clamp",
+    "concat",
+    "conv2d",
     "device",
     "empty_cache",
     "exp2",
@@ -71,6 +76,13 @@ def maximum(a: Tensor | Number, b: Tensor | Number) -> Tensor:
 def minimum(a: Tensor | Number, b: Tensor | Number) -> Tensor:
     """Return the smaller of each pair of elements, broadcast as in numpy; NaN wins."""
     return elementwise.apply("minimum", a, b)
+
+
+def clamp(
+    x: Tensor, low: Tensor | Number | None = None, high: Tensor | Number | None = None
+) -> Tensor:
+    """Return ``minimum(maximum(x, low), high)``; a bound that is None is none."""
+    return x.clamp(low, high)
 
 
 def where(condition: Tensor, a: Tensor | Number, b: Tensor | Number) -> Tensor:

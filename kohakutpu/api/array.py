@@ -1,4 +1,4 @@
-"""A tensor's memory, shape and format, and the way to numpy; arithmetic comes on top of it."""
+"""A tensor's memory, shape, layout and format, and the way to numpy; arithmetic comes on top."""
 
 from __future__ import annotations
 
@@ -12,22 +12,37 @@ from numpy.typing import DTypeLike, NDArray
 
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
+from kohakutpu.api import layout
 from kohakutpu.api.convert import FORMATS, pack, row_bytes, unpack
 from kohakutpu.api.storage import Storage
+from kohakutpu.config import WORD_BYTES
 
 if TYPE_CHECKING:
     from kohakutpu.api.session import Session
 
 
 class Array:
-    """Elements on a device: rows of the last axis, one after the other, each on whole words."""
+    """Elements on a device: rows of the last axis, each on whole words.
 
-    __slots__ = ("__weakref__", "format", "shape", "storage")
+    ``strides`` are the words from index to index of every axis but the last, ``offset`` the bytes
+    from the start of the memory to the first element: two tensors may share their memory.
+    """
 
-    def __init__(self, storage: Storage, shape: tuple[int, ...], stored: str) -> None:
+    __slots__ = ("__weakref__", "format", "offset", "shape", "storage", "strides")
+
+    def __init__(
+        self,
+        storage: Storage,
+        shape: tuple[int, ...],
+        stored: str,
+        strides: tuple[int, ...] | None = None,
+        offset: int = 0,
+    ) -> None:
         self.storage = storage
         self.shape = shape
         self.format = stored
+        self.strides = layout.packed(shape, stored) if strides is None else strides
+        self.offset = offset
 
     # ---------------------------------------------------------------- making
 
@@ -46,23 +61,38 @@ class Array:
             session.runtime.write(result.storage.address, pack(values, stored, padding))
         return result
 
-    def view(self, shape: Sequence[int]) -> Self:
-        """Return the same memory under another shape that lays its rows out alike.
+    def contiguous(self) -> Any:
+        """Return the same elements with rows one after the other: itself, or a copy."""
+        raise NotImplementedError(type(self).__name__)
 
-        The last axis stays, or the tensor has one element; leading axes may be split and merged.
+    def strided(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Self:
+        """Return other indices of the same memory, `offset` bytes further on."""
+        start = self.offset + offset
+        return type(self)(self.storage, tuple(shape), self.format, tuple(strides), start)
+
+    def view(self, shape: Sequence[int]) -> Self:
+        """Return the same rows under another shape: leading axes may be split and merged.
+
+        The last axis stays, or the tensor has one element.
         """
         shape = tuple(shape)
         same_rows = (self.shape or (1,))[-1] == (shape or (1,))[-1]
         assert same_rows, f"{self.shape} and {shape} have rows of different widths"
         assert math.prod(shape) == self.size, f"{self.shape} and {shape} differ in size"
-        return self if shape == self.shape else type(self)(self.storage, shape, self.format)
+        if shape == self.shape:
+            return self
+        source = self.contiguous()
+        return source.strided(shape, layout.packed(shape, self.format))
 
     def stored_as(self, shape: Sequence[int]) -> Self:
         """Return the same memory under a shape of as many words; padding may become elements."""
         shape = tuple(shape)
         rows, _, stride = row_bytes(shape, self.format)
-        assert rows * stride == self.storage.nbytes, f"{self.shape} is not stored as {shape}"
-        return self if shape == self.shape else type(self)(self.storage, shape, self.format)
+        own, _, step = row_bytes(self.shape, self.format)
+        assert rows * stride == own * step, f"{self.shape} is not stored as {shape}"
+        if shape == self.shape:
+            return self
+        return self.contiguous().strided(shape, layout.packed(shape, self.format))
 
     # ----------------------------------------------------------- description
 
@@ -88,8 +118,19 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory, rows filled up to whole words of 32 bytes."""
+        """Bytes of the device memory it lies in, rows filled up to whole words of 32 bytes."""
         return self.storage.nbytes
+
+    @property
+    def address(self) -> int:
+        """Where the first element is; only memory that exists has an address."""
+        return self.storage.address + self.offset
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its rows follow each other, from the start of a word."""
+        whole = self.offset % WORD_BYTES == 0
+        return whole and layout.is_packed(self.shape, self.strides, self.format)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -120,8 +161,15 @@ class Array:
         """
         if not self.size:
             return np.empty(self.shape, self.dtype)
-        content = self.device.runtime.read(self.storage.address, self.storage.nbytes)
-        return unpack(content, self.shape, self.format)
+        runtime = self.device.runtime
+        if self.is_contiguous:
+            rows, _, stride = row_bytes(self.shape, self.format)
+            return unpack(runtime.read(self.address, rows * stride), self.shape, self.format)
+        low, high = layout.span(self.shape, self.strides, self.format)
+        start = (self.address + low) // WORD_BYTES * WORD_BYTES
+        end = -(-(self.address + high) // WORD_BYTES) * WORD_BYTES
+        content = runtime.read(start, end - start)
+        return layout.gather(content, self.address - start, self.shape, self.strides, self.format)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:

@@ -32,9 +32,14 @@ class Compilations:
         return len(self._known)
 
     def get(
-        self, kernel: Kernel, specs: Sequence[ArgSpec], knobs: Mapping[str, Any], machine: Machine
+        self,
+        kernel: Kernel,
+        specs: Sequence[ArgSpec],
+        knobs: Mapping[str, Any],
+        machine: Machine,
+        out_strides: Sequence[tuple[int, ...] | None] = (),
     ) -> Compiled:
-        """Return `kernel` compiled for these arguments, knobs and machine.
+        """Return `kernel` compiled for these arguments, knobs, machine and layouts of results.
 
         An edit of the kernel, of a function it calls or of a variable it reads is another entry.
 
@@ -46,13 +51,15 @@ class Compilations:
             If the arguments do not fit its parameters.
         """
         chosen = fingerprint(cast("Any", dict(knobs))) if knobs else ""
-        key = (kernel.source_key, chosen, tuple(specs), machine.hash)
+        key = (kernel.source_key, chosen, tuple(specs), machine.hash, tuple(out_strides))
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
             self.hits += 1
             return known
-        compiled = compile_kernel(kernel, list(specs), dict(knobs), machine)
+        compiled = compile_kernel(
+            kernel, list(specs), dict(knobs), machine, out_strides=out_strides
+        )
         self.compiles += 1
         self._known[key] = compiled
         while len(self._known) > self.limit:

@@ -9,15 +9,21 @@ from compiler.pipeline import ArgSpec, Compiled
 from kohakuaccel.errors import Diagnostic, KernelError
 from kohakuaccel.runtime.device import DeviceFault
 from kohakuaccel.source import caller
-from kohakutpu.api.array import common_device
+from kohakutpu import kernels
+from kohakutpu.api import layout
+from kohakutpu.api.array import Array, common_device
 from kohakutpu.api.compilation import COMPILATIONS
 from kohakutpu.api.session import Session
-from kohakutpu.api.tensor import Tensor
+from kohakutpu.config import WORD_BYTES
 from kohakutpu.devices.faults import explain
 from kohakutpu.lang import Kernel
 
 if TYPE_CHECKING:
     from compiler.plan import Plan
+    from kohakutpu.api.tensor import Tensor
+
+FILLING = frozenset((kernels.matmul, kernels.batched_matmul))  # rows may lie anywhere
+MAX_STRIDE = (1 << 24) - 1  # words from row to row that an instruction names
 
 
 class Backend:
@@ -37,32 +43,78 @@ class Backend:
         MachineFault
             If the machine stopped.
         """
-        session, compiled = self.compiled(kernel, args, knobs)
-        outs = [Tensor.empty(session, shape, dtype) for _, shape, dtype in compiled.out_specs]
-        if all(out.size for out in outs):
-            # What has no elements has no memory, and no program touches it.
-            addresses = [t.storage.address if t.size else 0 for t in (*args, *outs)]
-            try:
-                session.runtime.launch(compiled.image, addresses)
-            except DeviceFault as fault:
-                raise called_here(explain(compiled.image, fault), kernel) from fault
+        operands: list[Tensor] = [accepted(kernel, x) for x in args]
+        session, compiled = self.compiled(kernel, operands, knobs)
+        kind = type(operands[0])
+        outs = [kind.empty(session, shape, dtype) for _, shape, dtype in compiled.out_specs]
+        self.launch(session, kernel, compiled, operands, outs)
         return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def call_into(self, kernel: Kernel, args: Sequence[Tensor], out: Tensor) -> None:
+        """Run a kernel that takes strides on elements that exist, and write its result to `out`."""
+        session, compiled = self.compiled(kernel, args, {}, out)
+        self.launch(session, kernel, compiled, args, (out,))
+
+    def launch(
+        self,
+        session: Session,
+        kernel: Kernel,
+        compiled: Compiled,
+        args: Sequence[Tensor],
+        outs: Sequence[Tensor],
+    ) -> None:
+        """Run what was compiled, from `args` to `outs`.
+
+        Raises
+        ------
+        MachineFault
+            If the machine stopped.
+        """
+        if not all(out.size for out in outs):
+            return  # what has no elements has no memory, and no program touches it
+        addresses = [tensor.address if tensor.size else 0 for tensor in (*args, *outs)]
+        try:
+            session.runtime.launch(compiled.image, addresses)
+        except DeviceFault as fault:
+            raise called_here(explain(compiled.image, fault), kernel) from fault
 
     def plan(self, kernel: Kernel, args: Sequence[Tensor], knobs: Mapping[str, Any]) -> Plan:
         """Return what `call` would run, without running it."""
-        return self.compiled(kernel, args, knobs)[1].plan
+        _, compiled = self.compiled(kernel, [accepted(kernel, x) for x in args], knobs)
+        return compiled.plan
 
     def compiled(
-        self, kernel: Kernel, args: Sequence[Tensor], knobs: Mapping[str, Any]
+        self,
+        kernel: Kernel,
+        args: Sequence[Tensor],
+        knobs: Mapping[str, Any],
+        out: Tensor | None = None,
     ) -> tuple[Session, Compiled]:
         """Return the device that the operands live on and the kernel compiled for it."""
         session = common_device(kernel.name, args)
-        specs = [ArgSpec(tensor.shape, tensor.format) for tensor in args]
+        specs = [ArgSpec(x.shape, x.format, strides_of(x)) for x in args]
+        result = () if out is None else (strides_of(out),)
         try:
-            return session, COMPILATIONS.get(kernel, specs, knobs, session.machine)
+            return session, COMPILATIONS.get(kernel, specs, knobs, session.machine, result)
         except KernelError as error:
             called_here(error, kernel)
             raise
+
+
+def accepted(kernel: Kernel, x: Any) -> Any:
+    """Return an operand as `kernel` takes it: rows one after the other, unless it fills them."""
+    if not isinstance(x, Array) or not x.size or x.is_contiguous:
+        return x
+    if kernel in FILLING and x.offset % WORD_BYTES == 0 and x.shape[-1] > 1:
+        row = x.strides[-1] if x.strides else 0
+        if 0 <= row <= MAX_STRIDE:
+            return x
+    return x.contiguous()
+
+
+def strides_of(x: Tensor) -> tuple[int, ...] | None:
+    """Return the strides that a compilation depends on: none where rows follow each other."""
+    return None if layout.is_packed(x.shape, x.strides, x.format) else x.strides
 
 
 def called_here(error: Diagnostic, kernel: Kernel) -> Diagnostic:

@@ -21,6 +21,7 @@ from kohakutpu import kernels
 from kohakutpu.api.array import Array, common_device
 from kohakutpu.config import WORD_BYTES
 from kohakutpu.kernels import broadcast
+from kohakutpu.lang import Kernel
 
 if TYPE_CHECKING:
     from kohakutpu.api.tensor import Tensor
@@ -59,13 +60,19 @@ def apply(name: str, *operands: Tensor | Number) -> Tensor:
         number = [not x.ndim and x.format == "fp32" for x in tensors]
         whole = [p == shape and not single for p, single in zip(padded, number, strict=True)]
         if not any(whole):
-            return getattr(kernels, name)(*tensors)
+            return same_shapes(name, len(tensors))(*tensors)
         forms = ["part" if fits else scalar_form(x) for x, fits in zip(tensors, whole, strict=True)]
         views = [x.view(shape if fits else ()) for x, fits in zip(tensors, whole, strict=True)]
         if all(whole):
-            return getattr(kernels, name)(*views)
+            return same_shapes(name, len(tensors))(*views)
         return broadcast.kernel_for(name, tuple(forms))(*views)
     return by_rows(name, tensors, padded, shape)
+
+
+def same_shapes(name: str, count: int) -> Kernel:
+    """Return the kernel of an operation for `count` operands of one shape."""
+    known = getattr(kernels, name, None)
+    return broadcast.kernel_for(name, ("part",) * count) if known is None else known
 
 
 def by_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
 from kohakutpu import kernels
 from kohakutpu.api.array import common_device
+from kohakutpu.api.rearrange import permuted, reshaped
+from kohakutpu.api.shapes import Axes, checked_axes
 
 if TYPE_CHECKING:
     from kohakutpu.api.tensor import Tensor
@@ -25,16 +28,25 @@ REDUCTIONS = {
 OF_NOTHING = {"sum": 0.0, "mean": math.nan}  # what numpy returns for rows without elements
 
 
-def reduce(name: str, x: Tensor) -> Tensor:
-    """Return the sum, maximum, minimum or mean of each row, without the last axis.
+def reduce(name: str, x: Tensor, axis: Axes = -1, keepdims: bool = False) -> Tensor:
+    """Return the sum, maximum, minimum or mean along axes, without them or with one index each.
+
+    A result's bits are those of one row that holds its elements in order.
 
     Raises
     ------
     CallError
-        For the maximum or minimum of rows without elements.
+        If there is no such axis, or for the maximum or minimum of nothing.
     """
-    shape = x.shape[:-1]
-    if x.shape and not x.shape[-1] and name not in OF_NOTHING:
+    common_device(name, (x,))
+    every = tuple(range(x.ndim))
+    if axis is None or (not x.ndim and axis == -1):
+        axes = every
+    else:
+        axes = checked_axes(name, x, axis if isinstance(axis, Sequence) else (axis,))
+    rest = tuple(a for a in every if a not in axes)
+    shape = tuple(1 if a in axes else x.shape[a] for a in every if keepdims or a in rest)
+    if not math.prod(x.shape[a] for a in axes) and name not in OF_NOTHING:
         raise CallError(
             f"{name} of rows without elements, shape {x.shape}",
             loc=caller(),
@@ -44,7 +56,11 @@ def reduce(name: str, x: Tensor) -> Tensor:
         return type(x).empty(x.device, shape, "fp16")
     if not x.size:
         return type(x).upload(x.device, np.full(shape, OF_NOTHING[name], np.float16), "fp16")
-    return REDUCTIONS[name](rows_of(name, x)).view(shape)
+    if not axes:
+        return reshaped(REDUCTIONS[name](reshaped(x, (x.size, 1))), shape)
+    lead = tuple(x.shape[a] for a in rest)
+    rows = reshaped(permuted(x, (*rest, *sorted(axes))), (*lead, x.size // math.prod(lead)))
+    return reshaped(REDUCTIONS[name](rows_of(name, rows)), shape)
 
 
 def softmax(x: Tensor) -> Tensor:
