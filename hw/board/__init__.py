@@ -1,0 +1,1 @@
+"""Machines on FPGA boards: with memory and a host link around them."""
