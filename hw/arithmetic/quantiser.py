@@ -1,10 +1,8 @@
-"""FP16 to MXINT8: a word a cycle in, a block every second word out.
+"""FP16 to MXINT8: pieces of a block, one a cycle, in; the same elements out.
 
-A block is two words. They are paired first, so that from there on the second follows the first
-in the very next cycle, and everything behind has a fixed latency. Elements are then normalised:
-one that was subnormal gets a smaller exponent instead, so no later step knows subnormals. A first
-pass over the block leaves, where the residual is asked for, what a quantisation at the block's
-scale would leave; the second pass quantises whatever comes.
+Elements are normalised first: one that was subnormal gets a smaller exponent instead, so no later
+step knows subnormals. A first pass over the block leaves, where the residual is asked for, what a
+quantisation at the block's scale would leave; the second pass quantises whatever comes.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
@@ -14,19 +12,20 @@ from amaranth.lib.wiring import In, Out
 from hw.arithmetic.bits import larger, normalise, round_up, shift_right, tree
 from hw.arithmetic.formats import Float16
 from hw.arithmetic.pipeline import Stages, delayed
-from kohakutpu.config import KBLOCK, WORD_BYTES
+from kohakutpu.config import KBLOCK
 
-ELEMENTS = WORD_BYTES // 2  # of a word: half a block
 NAN_SCALE = 0xFF
 SCALE_OFFSET = 102  # of a normalised element's exponent to the scale with that power of two
 FRACTION_PLACES = 4  # places below the point in the significand of the block's largest element
 LARGEST = 127
+EXPONENT_BITS = 6
 
 
 class Normalised(data.Struct):
     """A number ``1.fraction * 2**(exponent - 25)``; 0 where all bits but the sign are.
 
-    ``exponent == 63`` stands for Inf and NaN. Magnitudes sort as plain numbers.
+    ``exponent == 63`` stands for Inf and NaN, 0 for zero alone: a block's largest exponent says all
+    about its scale.
     """
 
     fraction: 10
@@ -36,133 +35,156 @@ class Normalised(data.Struct):
     SPECIAL = 63
 
     @property
-    def magnitude(self) -> Value:
-        """All but the sign."""
-        return self.as_value()[:16]
-
-    @property
     def significand(self) -> Value:
         """11 bits, the leading one included; 0 for zero."""
         return Cat(self.fraction, self.exponent.any())
 
 
-Word = data.ArrayLayout(Normalised, ELEMENTS)
+def pass_latency(count: int) -> int:
+    """Return how long a piece waits for the rest of its block, and two cycles more."""
+    return KBLOCK // count + 2
 
 
 class BlockLargest(wiring.Component):
-    """Passes words on, each with the largest magnitude of its block.
+    """Passes elements on, each with the largest exponent of its block.
+
+    Parameters
+    ----------
+    count : int
+        Elements a cycle.
 
     Members
     -------
-    i : In(ArrayLayout(Normalised, 16))
-        A word; the two of a block in consecutive cycles.
-    second : In(1)
-        It is the second of its block.
-    o : Out(ArrayLayout(Normalised, 16))
-        The same word, `latency` cycles later.
-    largest : Out(16)
-        Magnitude of the largest element of both words.
+    i : In(ArrayLayout(Normalised, count))
+        A piece; those of a block in consecutive cycles.
+    first, last : In(1)
+        It is its block's first, last.
+    o : Out(ArrayLayout(Normalised, count))
+        The same piece, `pass_latency` cycles later.
+    largest : Out(6)
+        Exponent of the largest element of all of the block's pieces.
     """
 
-    latency = 4
-
-    def __init__(self) -> None:
-        super().__init__({"i": In(Word), "second": In(1), "o": Out(Word), "largest": Out(16)})
+    def __init__(self, count: int) -> None:
+        self._count = count
+        piece = data.ArrayLayout(Normalised, count)
+        super().__init__(
+            {
+                "i": In(piece),
+                "first": In(1),
+                "last": In(1),
+                "o": Out(piece),
+                "largest": Out(EXPONENT_BITS),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
-        """Take the largest of each word in a tree, then of the two."""
+        """Take the largest of each piece in a tree, then of those so far."""
         m = Module()
         stage = Stages(m)
-        magnitudes = [self.i[n].magnitude for n in range(ELEMENTS)]
-        quarters = [tree(m, magnitudes[n : n + 4], larger) for n in range(0, ELEMENTS, 4)]
-        quarters = stage(**{f"largest_{n}": quarter for n, quarter in enumerate(quarters)})
-        word = stage(largest=tree(m, list(vars(quarters).values()), larger))
-        previous = stage(largest=word.largest)
-        with m.If(delayed(m, self.second, 2)):
-            m.d.sync += self.largest.eq(larger(previous.largest, word.largest))
-        m.d.comb += self.o.eq(delayed(m, self.i, self.latency))
+        exponents = [self.i[n].exponent for n in range(self._count)]
+        size = min(self._count, 4)
+        groups = [tree(m, exponents[n : n + size], larger) for n in range(0, self._count, size)]
+        groups = stage(**{f"largest_{n}": group for n, group in enumerate(groups)})
+        piece = stage(largest=tree(m, list(vars(groups).values()), larger)).largest
+        before, until = Signal(EXPONENT_BITS), Signal(EXPONENT_BITS)
+        m.d.comb += until.eq(larger(Mux(delayed(m, self.first, 2), 0, before), piece))
+        m.d.sync += before.eq(until)
+        with m.If(delayed(m, self.last, 2)):
+            m.d.sync += self.largest.eq(until)
+        m.d.comb += self.o.eq(delayed(m, self.i, pass_latency(self._count)))
         return m
 
 
 class Quantiser(wiring.Component):
     """Quantises blocks of 32 FP16 elements.
 
-    Words come in order, with or without gaps between them; a block is the first and third and
-    so on word together with the one after it.
+    Parameters
+    ----------
+    count : int
+        Elements a cycle: 2, 4, 8 or 16. A block has ``32 / count`` pieces.
 
     Members
     -------
     valid : In(1)
-        There is a word.
-    word : In(ArrayLayout(Float16, 16))
-        16 elements.
+        There is a piece; those of a block come in consecutive cycles.
+    number : In
+        Which one of its block.
+    word : In(ArrayLayout(Float16, count))
+        Its elements.
     residual : In(1)
-        With the second word of a block: quantise what the leading term leaves.
+        Quantise what the leading term leaves; the same for all pieces of a block.
     o_valid : Out(1)
-        There is a block: `latency` cycles after its second word.
-    elements : Out(ArrayLayout(signed(8), 32))
-        Its elements, -127 to 127.
+        There are elements: `latency` cycles after each second piece.
+    o_number, o_last : Out, Out(1)
+        Which of the block's ``16 / count`` parts they are; the last one.
+    elements : Out(ArrayLayout(signed(8), 2 * count))
+        -127 to 127.
     scale : Out(8)
-        Its scale, E8M0; 0xFF, with elements of 0, where there was an Inf or NaN.
+        The block's scale, E8M0; 0xFF, with elements of 0, where there was an Inf or NaN.
     """
 
-    latency = 19
-
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
+        self._count = count
+        bits = (KBLOCK // count - 1).bit_length()
         super().__init__(
             {
                 "valid": In(1),
-                "word": In(data.ArrayLayout(Float16, ELEMENTS)),
+                "number": In(bits),
+                "word": In(data.ArrayLayout(Float16, count)),
                 "residual": In(1),
                 "o_valid": Out(1),
-                "elements": Out(data.ArrayLayout(signed(8), KBLOCK)),
+                "o_number": Out(max(bits - 1, 1)),
+                "o_last": Out(1),
+                "elements": Out(data.ArrayLayout(signed(8), 2 * count)),
                 "scale": Out(8),
             }
         )
 
+    @property
+    def latency(self) -> int:
+        """Clock edges from a part's second piece to the part."""
+        return 2 + 2 * pass_latency(self._count) + RESIDUAL_LATENCY + QUANTISE_LATENCY
+
     def elaborate(self, platform: object) -> Module:
-        """Pair, normalise, leave the residual, quantise, put the halves together."""
+        """Normalise, leave the residual, quantise, put two pieces together."""
         m = Module()
         stage = Stages(m)
-        paired, second, residual = self._pair(m)
-        words = stage(word=Cat(_normalised(m, paired[n]) for n in range(ELEMENTS)))
+        words = stage(word=Cat(_normalised(m, self.word[n]) for n in range(self._count)))
 
-        m.submodules.first_pass = first_pass = BlockLargest()
-        m.d.comb += [first_pass.i.eq(words.word), first_pass.second.eq(delayed(m, second, 1))]
-        to_residual = 1 + first_pass.latency
-        left = _residual(m, first_pass.o, first_pass.largest, delayed(m, residual, to_residual))
+        def passed(since: int, elements: Value) -> BlockLargest:
+            number = delayed(m, self.number, since)
+            part = BlockLargest(self._count)
+            m.d.comb += [
+                part.i.eq(elements),
+                part.first.eq(number == 0),
+                part.last.eq(number.all()),
+            ]
+            return part
 
-        m.submodules.second_pass = second_pass = BlockLargest()
+        m.submodules.first_pass = first_pass = passed(stage.count, words.word)
+        to_residual = stage.count + pass_latency(self._count)
+        wanted = delayed(m, self.residual, to_residual)
+        left = _residual(m, first_pass.o, first_pass.largest, wanted)
         to_second = to_residual + RESIDUAL_LATENCY
-        m.d.comb += [second_pass.i.eq(left), second_pass.second.eq(delayed(m, second, to_second))]
+        m.submodules.second_pass = second_pass = passed(to_second, left)
         elements, scale = _quantised(m, second_pass.o, second_pass.largest)
 
-        to_end = to_second + second_pass.latency + QUANTISE_LATENCY
-        done = delayed(m, second, to_end, reset=True)
+        to_end = to_second + pass_latency(self._count) + QUANTISE_LATENCY
+        number = delayed(m, self.number, to_end)
+        there = delayed(m, self.valid, to_end, reset=True)
         half = len(self.elements.as_value()) // 2
-        m.d.sync += self.elements.eq(Cat(self.elements.as_value()[half:], elements))
-        m.d.sync += [self.scale.eq(scale), self.o_valid.eq(done)]
-        assert PAIR_LATENCY + to_end + 1 == self.latency
+        m.d.sync += [
+            self.elements.eq(Cat(self.elements.as_value()[half:], elements)),
+            self.scale.eq(scale),
+            self.o_valid.eq(there & number[0]),
+            self.o_number.eq(number[1:]),
+            self.o_last.eq(number.all()),
+        ]
+        assert to_end + 1 == self.latency
         return m
 
-    def _pair(self, m: Module) -> tuple[data.View, Value, Value]:
-        """Return a word, whether it is a block's second, and whether its residual is wanted."""
-        waits = Signal()
-        layout = self.word.shape()
-        first, last, out = Signal(layout), Signal(layout), Signal(layout)
-        starts, second, residual = Signal(), Signal(), Signal()
-        m.d.sync += [starts.eq(0), second.eq(starts), out.eq(last)]
-        with m.If(self.valid):
-            m.d.sync += waits.eq(~waits)
-            with m.If(waits):
-                m.d.sync += [out.eq(first), last.eq(self.word)]
-                m.d.sync += [starts.eq(1), residual.eq(self.residual)]
-            with m.Else():
-                m.d.sync += first.eq(self.word)
-        return out, second, residual
 
-
-PAIR_LATENCY = 2  # from the second word to the second word
 RESIDUAL_LATENCY = 4
 QUANTISE_LATENCY = 3
 
@@ -187,9 +209,9 @@ def _residual(m: Module, word: data.View, largest: Value, wanted: Value) -> Valu
     """
     results = []
     keeps = ~wanted | _is_special(largest)
-    for n in range(ELEMENTS):
+    for n in range(len(word)):
         stage = Stages(m)
-        start = stage(element=word[n], keeps=keeps, distance=(largest[10:] - word[n].exponent)[:6])
+        start = stage(element=word[n], keeps=keeps, distance=(largest - word[n].exponent)[:6])
         quotient, guard, sticky = _shifted(m, start.element, start.distance)
         dropped = Cat(
             Const(1, 1).replicate(FRACTION_PLACES),
@@ -208,12 +230,12 @@ def _residual(m: Module, word: data.View, largest: Value, wanted: Value) -> Valu
 
 
 def _quantised(m: Module, word: data.View, largest: Value) -> tuple[Value, Value]:
-    """Return 16 elements and the scale."""
+    """Return the elements and the scale."""
     results = []
     special = delayed(m, _is_special(largest), QUANTISE_LATENCY - 1)
-    for n in range(ELEMENTS):
+    for n in range(len(word)):
         stage = Stages(m)
-        start = stage(element=word[n], distance=(largest[10:] - word[n].exponent)[:6])
+        start = stage(element=word[n], distance=(largest - word[n].exponent)[:6])
         quotient, guard, sticky = _shifted(m, start.element, start.distance)
         up = round_up(quotient, guard, sticky) & (quotient != LARGEST)
         shifted = stage(sign=start.element.sign, quotient=quotient, up=up)
@@ -221,14 +243,12 @@ def _quantised(m: Module, word: data.View, largest: Value) -> tuple[Value, Value
         element = Mux(shifted.sign, -magnitude, magnitude)[:8]
         results.append(stage(o=Mux(special, 0, element)[:8]).o)
         assert stage.count == QUANTISE_LATENCY
-    scale = Mux(_is_special(largest), NAN_SCALE, Mux(largest == 0, 0, largest[10:] + SCALE_OFFSET))[
-        :8
-    ]
+    scale = Mux(_is_special(largest), NAN_SCALE, Mux(largest == 0, 0, largest + SCALE_OFFSET))[:8]
     return Cat(results), delayed(m, scale, QUANTISE_LATENCY)
 
 
 def _is_special(largest: Value) -> Value:
-    return largest[10:] == Normalised.SPECIAL
+    return largest == Normalised.SPECIAL
 
 
 def _shifted(m: Module, element: data.View, distance: Value) -> tuple[Value, Value, Value]:

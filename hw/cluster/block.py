@@ -1,9 +1,39 @@
-"""What travels inside the landing: words on their way to the quantiser, and where they go."""
+"""What travels inside the landing: pieces of words on their way to the quantiser.
 
-from amaranth.lib import data
+A cluster that takes ``k_per_cycle`` elements of K a cycle lands as much: a word, and a lane of an
+entry, have ``32 / k_per_cycle`` *pieces*, which take a cycle each. An FP16 block is two words.
+"""
 
-from hw.noc.flit import NODE_BITS, TAG_BITS, WORD_BITS
+from amaranth.hdl import Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.noc.flit import NODE_BITS, TAG_BITS, WORD_BITS, Flit
+from kohakutpu.config import KBLOCK
 from kohakutpu.isa.operands import LOCAL_BITS
+
+POSITION_BITS = 3
+"""Of a place in a word, in units of 4 bytes; pieces begin at multiples of ``k_per_cycle / 4``."""
+
+
+def pieces(k_per_cycle: int) -> int:
+    """Return how many there are in a word."""
+    return KBLOCK // k_per_cycle
+
+
+def piece_bits(k_per_cycle: int) -> int:
+    """Return the width of one."""
+    return WORD_BITS // pieces(k_per_cycle)
+
+
+def piece_number(k_per_cycle: int, position: Value) -> Value:
+    """Return which piece of a word begins at a position."""
+    return position[POSITION_BITS + 1 - number_bits(k_per_cycle) :]
+
+
+def number_bits(k_per_cycle: int) -> int:
+    """Return the width of a piece's number in its block."""
+    return pieces(k_per_cycle).bit_length()
 
 
 class Target(data.Struct):
@@ -33,22 +63,54 @@ class Target(data.Struct):
     tag: TAG_BITS
 
 
-class HalfBlock(data.Struct):
-    """Half a block of FP16; the first is followed by the second, which carries the rest.
+class Block(data.Struct):
+    """A block that waits for the quantiser.
 
     Members
     -------
-    word : 256
-        16 elements.
-    second : 1
-        It is the second half.
     residual : 1
         Keep the residual term.
     target : Target
-        Where the block goes.
+        Where it goes.
     """
 
-    word: WORD_BITS
-    second: 1
     residual: 1
     target: Target
+
+
+class Blocks(wiring.Signature):
+    """Flits go in piece by piece, blocks come out piece by piece; give it as ``Out`` of a part.
+
+    Parameters
+    ----------
+    k_per_cycle : int
+        Elements of K a cycle.
+
+    Members
+    -------
+    i : In(stream of Flit)
+        A flit, once for each piece of its word; those after the first are taken at once.
+    position, piece : In(3), In(8 * k_per_cycle)
+        The piece.
+    valid, block : Out(1), Out(Block)
+        The next block. It goes with its last piece.
+    read, number : In(1), In
+        A piece of it is read, in the order of their numbers and without gaps.
+    o, kept : Out(8 * k_per_cycle), Out(k_per_cycle / 2)
+        That piece, a cycle later; elements that are not kept count as zeros.
+    """
+
+    def __init__(self, k_per_cycle: int) -> None:
+        super().__init__(
+            {
+                "i": In(stream.Signature(Flit)),
+                "position": In(POSITION_BITS),
+                "piece": In(piece_bits(k_per_cycle)),
+                "valid": Out(1),
+                "block": Out(Block),
+                "read": In(1),
+                "number": In(number_bits(k_per_cycle)),
+                "o": Out(piece_bits(k_per_cycle)),
+                "kept": Out(k_per_cycle // 2),
+            }
+        )

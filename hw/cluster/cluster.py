@@ -47,8 +47,8 @@ class ClusterDatapath(wiring.Component):
         m.submodules.fill = fill = FillEngine(self._node, machine.l1_entries)
         m.submodules.gemm = gemm = GemmEngine(machine)
         m.submodules.drain = drain = DrainEngine(self._node, machine)
-        m.submodules.l1a = l1a = Entries(machine.l1_entries)
-        m.submodules.l1b = l1b = Entries(machine.l1_entries)
+        m.submodules.l1a = l1a = Entries(machine.l1_entries, machine.k_per_cycle)
+        m.submodules.l1b = l1b = Entries(machine.l1_entries, machine.k_per_cycle)
         m.submodules.tensor = tensor = TensorArray(machine.k_per_cycle)
         m.submodules.accumulator = accumulator = Accumulator(machine.acc_subtiles)
         engines = (self.engine_0, self.engine_1, self.engine_2)
@@ -67,8 +67,9 @@ class ClusterDatapath(wiring.Component):
         for in_b, (entries, entry) in enumerate(((l1a, gemm.a), (l1b, gemm.b))):
             m.d.comb += [
                 entries.write.eq(landing.write),
-                entries.enable.eq(gemm.step.valid & gemm.step.first),
+                entries.enable.eq(gemm.step.valid),
                 entries.entry.eq(entry),
+                entries.position.eq(gemm.position),
             ]
             with m.If(landing.in_b != in_b):
                 m.d.comb += [entries.write.elements.eq(0), entries.write.scales.eq(0)]

@@ -6,60 +6,63 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.cluster.entries import EntryWrite
+from hw.cluster.block import POSITION_BITS, piece_bits, piece_number
+from hw.cluster.entries import entry_write
 from hw.common.interfaces import Landed
-from hw.noc.flit import DETAIL_BITS, NODE_BITS, WORD_BITS, Buffer, Flit, Form, Kind
+from hw.noc.flit import DETAIL_BITS, Buffer, Flit, Form, Kind
 from kohakutpu.config import LANES
 from kohakutpu.isa.operands import LOCAL_BITS
 
-SCALE_BITS = 8 * LANES
-PER_WORD = WORD_BITS // SCALE_BITS  # entries whose scales share a word
+SCALE_BITS = 8 * LANES  # of an entry: a position
 
 
 class DirectWriter(wiring.Component):
-    """Write packed words and zeros: a lane, or the scales or zeros of an entry, a cycle.
+    """Write packed words and zeros: a piece of a lane or an entry, or scales, a cycle.
 
     Parameters
     ----------
     sources : sequence of int
         Nodes that send SCALES: the memory ports.
+    k_per_cycle : int
+        Elements of K a cycle.
 
     Members
     -------
     i : In(stream of Flit)
-        CLEAR, and DATA of the forms ELEMENTS and SCALES.
-    busy : Out(1)
-        A flit is not wholly written.
-    source : Out(4)
-        Whose.
+        CLEAR, and DATA of the forms ELEMENTS and SCALES. Taken when it is wholly written.
+    position, piece : In(3), In(8 * k_per_cycle)
+        Of its word.
+    moves : Out(1)
+        On to the next position, of SCALES by 1, otherwise by a piece.
     blocked : In(1)
         Somebody else writes in this cycle.
     in_b : Out(1)
         Write to L1B, not L1A.
-    write : Out(EntryWrite)
+    write : Out(entry_write(k_per_cycle))
         What to write.
     landed : Out(Landed)
         What is complete with this write.
     """
 
-    def __init__(self, sources: Sequence[int]) -> None:
-        self._sources = tuple(sources)
+    def __init__(self, sources: Sequence[int], k_per_cycle: int) -> None:
+        self._sources, self._k_per_cycle = tuple(sources), k_per_cycle
         super().__init__(
             {
                 "i": In(stream.Signature(Flit)),
-                "busy": Out(1),
-                "source": Out(NODE_BITS),
+                "position": In(POSITION_BITS),
+                "piece": In(piece_bits(k_per_cycle)),
+                "moves": Out(1),
                 "blocked": In(1),
                 "in_b": Out(1),
-                "write": Out(EntryWrite),
+                "write": Out(entry_write(k_per_cycle)),
                 "landed": Out(Landed),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Hold a flit, walk its entries."""
+        """Walk the entries of the flit that is offered."""
         m = Module()
-        flit = Signal(Flit, reset_less=True)
+        k, flit = self._k_per_cycle, self.i.payload
         fields, landing = flit.fields.data, flit.fields.data.landing
         clear = flit.word.clear
         is_clear = flit.kind == Kind.CLEAR
@@ -79,51 +82,52 @@ class DirectWriter(wiring.Component):
         width = Signal(LOCAL_BITS)
         m.d.comb += width.eq(Mux(is_clear, clear.words, landing.detail))
         row_done = here_column + 1 == width
-        index = Signal(range(PER_WORD))
-        last_index = fields.last_element >> 1
+        # A lane is complete; scales have an entry at each position.
+        number = piece_number(k, self.position)
+        last_piece = number.all() if len(number) else Const(1)
+        entry_done = is_scales | last_piece
         final = Signal()
         with m.If(is_clear):
-            m.d.comb += final.eq(row_done & (row + 1 == clear.rows))
+            m.d.comb += final.eq(last_piece & row_done & (row + 1 == clear.rows))
         with m.Elif(is_scales):
-            m.d.comb += final.eq(index == last_index)
+            m.d.comb += final.eq(self.position == fields.last_element >> 1)
         with m.Else():
-            m.d.comb += final.eq(1)
+            m.d.comb += final.eq(last_piece)
         following_base = here_base + Mux(row_done, landing.stride, 0)
         following_column = Mux(row_done, 0, here_column + 1)
 
-        writes = self.busy & ~self.blocked
+        writes = self.i.valid & ~self.blocked
         finishes = writes & final
         lanes = Signal(LANES)
         m.d.comb += lanes.eq(Mux(is_clear, clear.lanes, Const(1, LANES) << landing.detail[:2]))
         write = self.write
+        scale = self.piece.word_select(self.position[: POSITION_BITS - len(number)], SCALE_BITS)
         m.d.comb += [
-            self.source.eq(flit.source),
+            self.moves.eq(writes),
             self.in_b.eq(landing.buffer == Buffer.L1B),
             write.entry.eq(here_base + here_column),
+            write.position.eq(self.position),
             write.elements.eq(Mux(writes & ~is_scales, lanes, 0)),
-            write.block.eq(Mux(is_clear, 0, flit.word.raw)),
-            write.scale.eq(Mux(is_clear, 0, flit.word.raw.word_select(index, SCALE_BITS))),
+            write.piece.eq(Mux(is_clear, 0, self.piece)),
+            write.scale.eq(Mux(is_clear, 0, scale)),
             self.landed.valid.eq(finishes & fields.ack),
             self.landed.requester.eq(fields.requester),
             self.landed.tag.eq(fields.tag),
-            self.i.ready.eq(~self.busy | finishes),
+            self.i.ready.eq(finishes),
         ]
         with m.If(writes & is_clear):
             m.d.comb += write.scales.eq(lanes)
         with m.Elif(writes & is_scales):
             m.d.comb += write.scales.eq(Const(1, 1).replicate(LANES))
-        with m.If(writes):
+        with m.If(writes & entry_done):
             m.d.sync += [
                 started.eq(1),
                 base.eq(following_base),
                 column.eq(following_column),
-                index.eq(index + 1),
                 row.eq(row + row_done),
             ]
         with m.If(finishes):
-            m.d.sync += [started.eq(0), index.eq(0), row.eq(0)]
-        with m.If(self.i.ready):
-            m.d.sync += [self.busy.eq(self.i.valid), flit.eq(self.i.payload)]
+            m.d.sync += [started.eq(0), row.eq(0)]
         for node in self._sources:
             kept_base = Signal(LOCAL_BITS, name=f"base_{node}")
             kept_column = Signal(DETAIL_BITS, name=f"column_{node}")

@@ -1,99 +1,114 @@
 """L1A and L1B: entries of four lanes, each a block of 32 elements and its scale."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from kohakutpu.config import KBLOCK, LANES
+from hw.cluster.block import POSITION_BITS, piece_number, pieces
+from kohakutpu.config import LANES
 from kohakutpu.isa.operands import LOCAL_BITS
 
-BLOCK_BITS = 8 * KBLOCK
 
-ENTRY = data.StructLayout(
-    {
-        "elements": data.ArrayLayout(BLOCK_BITS, LANES),
-        "scales": data.ArrayLayout(8, LANES),
-    }
-)
-"""One entry, as it is read."""
+def entry_slice(k_per_cycle: int) -> data.StructLayout:
+    """Return what is read in one cycle: ``k_per_cycle`` elements of each lane, and the scales."""
+    return data.StructLayout(
+        {
+            "elements": data.ArrayLayout(8 * k_per_cycle, LANES),
+            "scales": data.ArrayLayout(8, LANES),
+        }
+    )
 
 
-class EntryWrite(data.Struct):
-    """What is written in one cycle: the same block to some lanes, scales to some lanes.
+def entry_write(k_per_cycle: int) -> data.StructLayout:
+    """Return what is written in one cycle: the same elements to some lanes, scales to some lanes.
 
-    Members
-    -------
-    entry : 14
-        Where.
-    elements : 4
-        Lanes that get `block`; none is fine.
-    scales : 4
-        Lanes that get their byte of `scale`.
-    block : 256
-        32 elements.
-    scale : 32
-        A byte a lane.
+    =========  ==================================================================
+    entry      where
+    position   where in a lane, in units of 4 elements
+    elements   lanes that get `piece`; none is fine
+    scales     lanes that get their byte of `scale`
+    piece      ``k_per_cycle`` elements
+    scale      a byte a lane
+    =========  ==================================================================
     """
-
-    entry: LOCAL_BITS
-    elements: LANES
-    scales: LANES
-    block: BLOCK_BITS
-    scale: 8 * LANES
+    return data.StructLayout(
+        {
+            "entry": LOCAL_BITS,
+            "position": POSITION_BITS,
+            "elements": LANES,
+            "scales": LANES,
+            "piece": 8 * k_per_cycle,
+            "scale": 8 * LANES,
+        }
+    )
 
 
 class Entries(wiring.Component):
-    """``count`` entries: any lanes of one written a cycle, a whole one read.
+    """``count`` entries: a piece of any lanes of one written a cycle, a piece of all read.
 
     Parameters
     ----------
     count : int
         Entries.
+    k_per_cycle : int
+        Elements of a lane that are a piece.
 
     Members
     -------
-    write : In(EntryWrite)
+    write : In(entry_write(k_per_cycle))
         What to write in this cycle.
     enable : In(1)
         Read; without it `o` stays.
-    entry : In(14)
-        Which one.
-    o : Out(ENTRY)
+    entry, position : In(14), In(3)
+        What.
+    o : Out(entry_slice(k_per_cycle))
         What it held, a cycle later.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self, count: int, k_per_cycle: int) -> None:
+        self._count, self._k_per_cycle = count, k_per_cycle
         super().__init__(
             {
-                "write": In(EntryWrite),
+                "write": In(entry_write(k_per_cycle)),
                 "enable": In(1),
                 "entry": In(LOCAL_BITS),
-                "o": Out(ENTRY),
+                "position": In(POSITION_BITS),
+                "o": Out(entry_slice(k_per_cycle)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Keep elements and scales apart: packed operands bring one without the other."""
         m = Module()
-        write = self.write
-        for name, lane in (("elements", BLOCK_BITS), ("scales", 8)):
-            shape = data.ArrayLayout(lane, LANES)
-            # A GEMM that reads an entry while it is written has not waited for its FILL.
-            guard = {"no_rw_check": 1}
-            memory = Memory(shape=shape, depth=self._count, init=[], attrs=guard)
-            m.submodules[name] = memory
-            into, out = memory.write_port(granularity=1), memory.read_port()
-            m.d.comb += [
-                into.addr.eq(write.entry),
-                into.en.eq(getattr(write, name)),
-                out.addr.eq(self.entry),
-                out.en.eq(self.enable),
-                getattr(self.o, name).eq(out.data),
-            ]
-            if name == "scales":
-                m.d.comb += into.data.eq(write.scale)
-            else:
-                m.d.comb += [into.data[n].eq(write.block) for n in range(LANES)]
+        k, write = self._k_per_cycle, self.write
+        # A GEMM that reads an entry while it is written has not waited for its FILL.
+        guard = {"no_rw_check": 1}
+        m.submodules.elements = elements = Memory(
+            shape=data.ArrayLayout(8 * k, LANES),
+            depth=self._count * pieces(k),
+            init=[],
+            attrs=guard,
+        )
+        into, out = elements.write_port(granularity=1), elements.read_port()
+        m.d.comb += [
+            into.addr.eq(Cat(piece_number(k, write.position), write.entry)),
+            into.en.eq(write.elements),
+            out.addr.eq(Cat(piece_number(k, self.position), self.entry)),
+            out.en.eq(self.enable),
+            self.o.elements.eq(out.data),
+        ]
+        m.d.comb += [into.data[lane].eq(write.piece) for lane in range(LANES)]
+        m.submodules.scales = scales = Memory(
+            shape=data.ArrayLayout(8, LANES), depth=self._count, init=[], attrs=guard
+        )
+        into, out = scales.write_port(granularity=1), scales.read_port()
+        m.d.comb += [
+            into.addr.eq(write.entry),
+            into.data.eq(write.scale),
+            into.en.eq(write.scales),
+            out.addr.eq(self.entry),
+            out.en.eq(self.enable),
+            self.o.scales.eq(out.data),
+        ]
         return m

@@ -4,10 +4,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.cluster.block import POSITION_BITS
 from hw.cluster.tensor import Step, turnaround
 from hw.common.interfaces import Engine, record_of, resolved
 from hw.noc.flit import Cause
-from kohakutpu.config import KBLOCK, Machine
+from kohakutpu.config import KBLOCK, LANES, Machine
 from kohakutpu.isa.operands import LOCAL_BITS
 
 RECORD = record_of("C", 1)
@@ -30,8 +31,8 @@ class GemmEngine(wiring.Component):
         See `hw.common.interfaces`.
     step : Out(Step)
         What happens in this cycle.
-    a, b : Out(14)
-        Entries to read, with ``step.first``.
+    a, b, position : Out(14), Out(14), Out(3)
+        Entries to read, and where in them.
     ended : In(1)
         The last sub-tile of an instruction is being written.
     """
@@ -44,6 +45,7 @@ class GemmEngine(wiring.Component):
                 "step": Out(Step),
                 "a": Out(LOCAL_BITS),
                 "b": Out(LOCAL_BITS),
+                "position": Out(POSITION_BITS),
                 "ended": In(1),
             }
         )
@@ -131,6 +133,7 @@ class GemmEngine(wiring.Component):
             step.ends.eq(ends),
             self.a.eq(row + kb),
             self.b.eq(column + kb),
+            self.position.eq(number * (machine.k_per_cycle // LANES)),
             self.engine.step.eq(goes & last_slice),
         ]
         with m.If(goes & begins):

@@ -1,79 +1,82 @@
 """ROWS: the two words of a block find each other, whatever comes between them."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
-from hw.cluster.block import HalfBlock, Target
-from hw.noc.flit import WORD_BITS, Buffer, Flit
+from hw.cluster.block import Blocks, piece_bits, piece_number, pieces
+from hw.noc.flit import Buffer
 from kohakutpu.config import LANES, MAX_NODES
 
 
 class RowAssembly(wiring.Component):
     """Pair first and second halves.
 
-    A first half waits in a place of its source and lane: streams of several sources interleave
+    Words wait in a place of their source, lane and half: streams of several sources interleave
     word by word, and a DRAIN sends the rows of a group side by side. A first half that ends its
     row is completed with zeros.
 
+    Parameters
+    ----------
+    k_per_cycle : int
+        Elements of K a cycle.
+
     Members
     -------
-    i : In(stream of Flit)
-        DATA of form ROWS.
+    blocks : Out(Blocks)
+        Takes DATA of form ROWS.
     starts : Out(1)
         The flit offered completes a block.
-    o : Out(stream of HalfBlock)
-        Blocks, two words each.
     """
 
-    def __init__(self) -> None:
-        super().__init__(
-            {
-                "i": In(stream.Signature(Flit)),
-                "starts": Out(1),
-                "o": Out(stream.Signature(HalfBlock)),
-            }
-        )
+    def __init__(self, k_per_cycle: int) -> None:
+        self._k_per_cycle = k_per_cycle
+        super().__init__({"blocks": Out(Blocks(k_per_cycle)), "starts": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
-        """Keep first halves in memory; send two words for each second half."""
+        """Write words as they come; read a block as soon as its second half begins to come."""
         m = Module()
-        m.submodules.held = held = Memory(shape=WORD_BITS, depth=LANES * MAX_NODES, init=[])
+        k, blocks = self._k_per_cycle, self.blocks
+        # The word after a block takes the place of its first half: piece by piece behind those
+        # that are read or, if a word is a single piece, just when it is read.
+        at_once = pieces(k) == 1
+        m.submodules.held = held = Memory(
+            shape=piece_bits(k),
+            depth=MAX_NODES * LANES * 2 * pieces(k),
+            init=[],
+            attrs={} if at_once else {"no_rw_check": 1},
+        )
         into, out = held.write_port(), held.read_port()
-        flit, fields = self.i.payload, self.i.payload.fields.data
-        detail = fields.landing.detail
-        half, lane = detail[2], detail[:2]
-        place = Cat(lane, flit.source)
-
-        valid, second = Signal(), Signal()
-        word, alone, residual = Signal(WORD_BITS, reset_less=True), Signal(), Signal()
-        target = Signal(Target)
-        free = ~valid | (second & self.o.ready)
-        takes = self.i.valid & self.starts & free
+        flit, fields = blocks.i.payload, blocks.i.payload.fields.data
+        half, lane = fields.landing.detail[2], fields.landing.detail[:2]
+        target = blocks.block.target
+        alone, unread = Signal(), Signal()
+        free = ~blocks.valid | (blocks.read & blocks.number.all())
+        behind = ~unread | (blocks.read if at_once else 0)
+        takes = blocks.i.valid & blocks.i.ready
         m.d.comb += [
             self.starts.eq(half | fields.row_last),
-            self.i.ready.eq(~self.starts | free),
-            into.addr.eq(place),
-            into.data.eq(flit.word.raw),
-            into.en.eq(self.i.valid & ~self.starts),
-            out.addr.eq(place),
-            out.en.eq(takes),
-            self.o.valid.eq(valid),
-            self.o.payload.word.eq(Mux(second, Mux(alone, 0, word), Mux(alone, word, out.data))),
-            self.o.payload.second.eq(second),
-            self.o.payload.residual.eq(residual),
-            self.o.payload.target.eq(target),
+            blocks.i.ready.eq((blocks.position != 0) | (behind & (free | ~self.starts))),
+            into.addr.eq(Cat(piece_number(k, blocks.position), half, lane, flit.source)),
+            into.data.eq(blocks.piece),
+            into.en.eq(takes),
+            out.addr.eq(Cat(blocks.number, target.lane, target.source)),
+            blocks.o.eq(out.data),
         ]
-        with m.If(valid & self.o.ready):
-            m.d.sync += second.eq(~second)
+        missing = Signal()
+        m.d.sync += missing.eq(alone & blocks.number[-1])
+        m.d.comb += blocks.kept.eq((~missing).replicate(k // 2))
+        with m.If(blocks.read):
+            m.d.sync += unread.eq(0)
         with m.If(free):
-            m.d.sync += valid.eq(takes)
-        with m.If(takes):
+            m.d.sync += blocks.valid.eq(0)
+        with m.If(takes & self.starts & (blocks.position == 0)):
             m.d.sync += [
-                word.eq(flit.word.raw),
+                blocks.valid.eq(1),
+                unread.eq(1),
                 alone.eq(~half),
-                residual.eq(fields.landing.residual),
+                blocks.block.residual.eq(fields.landing.residual),
                 target.in_b.eq(fields.landing.buffer == Buffer.L1B),
                 target.entry.eq(fields.landing.offset),
                 target.lane.eq(lane),

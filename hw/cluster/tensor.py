@@ -8,7 +8,7 @@ from hw.arithmetic.adder import Adder, Combine
 from hw.arithmetic.dot import BlockDot, PartialScaler
 from hw.arithmetic.pipeline import delayed
 from hw.cluster.accumulator import BITS, SUBTILE
-from hw.cluster.entries import ENTRY
+from hw.cluster.entries import entry_slice
 from kohakutpu.config import KBLOCK, LANES
 from kohakutpu.isa.operands import LOCAL_BITS
 
@@ -63,9 +63,9 @@ class TensorArray(wiring.Component):
     Members
     -------
     step : In(Step)
-        What the sequencer asks L1 for in this cycle. Entries are read with `first`.
-    a, b : In(ENTRY)
-        The entries, from a cycle later on until the next pair's.
+        What the sequencer asks L1 for in this cycle.
+    a, b : In(entry_slice(k_per_cycle))
+        That, a cycle later.
     enable, subtile, sums : Out(1), Out(14), In(SUBTILE)
         A read of the accumulator; `sums` come a cycle later.
     write_enable, write_subtile, write : Out(1), Out(14), Out(SUBTILE)
@@ -79,8 +79,8 @@ class TensorArray(wiring.Component):
         super().__init__(
             {
                 "step": In(Step),
-                "a": In(ENTRY),
-                "b": In(ENTRY),
+                "a": In(entry_slice(k_per_cycle)),
+                "b": In(entry_slice(k_per_cycle)),
                 "enable": Out(1),
                 "subtile": Out(LOCAL_BITS),
                 "sums": In(SUBTILE),
@@ -94,25 +94,13 @@ class TensorArray(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """L1, slice, dot product, scale, add: a fixed delay each."""
         m = Module()
-        slices = KBLOCK // self._k_per_cycle
         dots = [BlockDot(self._k_per_cycle) for _ in range(LANES * LANES)]
         latency = dots[0].latency
-        number = Signal(range(max(slices, 2)))
-        read = delayed(m, self.step, 1, reset=True)  # the entries are there
-        with m.If(read.valid):
-            m.d.sync += number.eq(Mux(read.last, 0, number + 1))
-        bits = 8 * self._k_per_cycle
-        sliced = delayed(m, read, 1, reset=True)
-        slices_of = {}
-        for name, entry in (("a", self.a), ("b", self.b)):
-            for lane in range(LANES):
-                part = Signal(bits, name=f"{name}_{lane}", reset_less=True)
-                m.d.sync += part.eq(entry.elements[lane].word_select(number, bits))
-                slices_of[name, lane] = part
-
-        scales = Signal(data.ArrayLayout(8, 2 * LANES), reset_less=True)
-        m.d.sync += scales.as_value().eq(Cat(self.a.scales, self.b.scales))
-        scales = delayed(m, scales, latency)
+        sliced = delayed(m, self.step, 2, reset=True)
+        a = delayed(m, self.a, 1)
+        b = delayed(m, self.b, 1)
+        scales = delayed(m, Cat(a.scales, b.scales), latency)
+        scales = [scales.word_select(n, 8) for n in range(2 * LANES)]
         totalled = delayed(m, sliced, latency, reset=True)
         asking = delayed(m, totalled, PartialScaler.latency - 1, reset=True)
         adding = delayed(m, asking, 1, reset=True)
@@ -130,8 +118,8 @@ class TensorArray(wiring.Component):
             row, column = divmod(index, LANES)
             m.submodules[f"dot_{index}"] = dot
             m.d.comb += [
-                dot.a.as_value().eq(slices_of["a", row]),
-                dot.b.as_value().eq(slices_of["b", column]),
+                dot.a.as_value().eq(a.elements[row]),
+                dot.b.as_value().eq(b.elements[column]),
                 dot.valid.eq(sliced.valid),
                 dot.first.eq(sliced.first),
             ]
@@ -150,10 +138,8 @@ class TensorArray(wiring.Component):
         at_once = LANES // count * LANES
         totals = _taking_turns(m, turn, totals, at_once)
         sums = _taking_turns(m, add_turn, sums, at_once)
-        scales_a = _taking_turns(m, turn, [scales[row] for row in range(LANES)], LANES // count)
-        scales_b = _taking_turns(
-            m, turn, [Cat(scales[n] for n in range(LANES, 2 * LANES))] * count, 1
-        )
+        scales_a = _taking_turns(m, turn, scales[:LANES], LANES // count)
+        scales_b = _taking_turns(m, turn, [Cat(scales[LANES:])] * count, 1)
         for index in range(at_once):
             row, column = divmod(index, LANES)
             m.submodules[f"scaler_{index}"] = scaler = PartialScaler()

@@ -1,31 +1,34 @@
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from random import Random
 
 import pytest
 
-from hw.cluster.entries import EntryWrite
+from hw.cluster.entries import entry_write
 from hw.cluster.landing import Landing
 from hw.noc.flit import Buffer, Form, Kind
 from hw.sim.session import Session
 from kohakutpu.config import Machine
 from tests.hw.cluster.reference import Landed, Source, Write
-from tests.hw.flits import flit, parts
+from tests.hw.flits import flit, parts, unpack
 from tests.hw.memory.reference import Read
 
 pytestmark = pytest.mark.cocotb
 
-MACHINE = Machine("bench", "C V M\nM H .", k_per_cycle=8, l1_entries=1 << 14)
 PORTS = [2, 3]
 SENDERS = [0, 1, 2, 3]
 REGION = 1 << 12  # entries that each sender owns
 LOCAL = [(Form.ROWS, 6), (Form.COLUMNS, 4), (Form.ELEMENTS, 3), (Form.SCALES, 3)]
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session(Landing(MACHINE)) as session:
-        yield session
+Rig = tuple[int, Session]
+
+
+@pytest.fixture(scope="module", params=[4, 8, 32], ids=lambda k: f"k{k}")
+def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    machine = Machine("bench", "C V M\nM H .", k_per_cycle=request.param, l1_entries=1 << 14)
+    with Session(Landing(machine)) as session:
+        yield request.param, session
 
 
 def fp16_word(random: Random) -> int:
@@ -121,15 +124,17 @@ def clear(random: Random, node: int) -> list[int]:
 
 
 def send(
-    session: Session, seed: int, queues: dict[int, deque[int]], offer: float
+    rig: Rig, seed: int, queues: dict[int, deque[int]], offer: float
 ) -> tuple[dict[int, list[Write | Landed]], int]:
     """Send the queues mixed at random; return what happened, by owner, and the cycles it took."""
+    k, session = rig
     random = Random(seed)
     happened: dict[int, list[Write | Landed]] = {node: [] for node in queues}
+    lanes: dict[tuple[bool, int, int], list[int]] = defaultdict(list)
     session.restart()
     offered: int | None = None
     quiet = 0
-    while quiet < 100:
+    while quiet < 400:
         quiet += 1
         if offered is None and random.random() < offer:
             waiting = [node for node, queue in queues.items() if queue]
@@ -143,20 +148,33 @@ def send(
             if session["i__ready"]:
                 queues[offered].popleft()
                 offered = None
-        observe(session, happened)
+        observe(session, k, lanes, happened)
         session.advance()
+    assert not any(lanes.values())
     return happened, session.cycle - quiet
 
 
-def observe(session: Session, happened: dict[int, list[Write | Landed]]) -> None:
-    bits = session["write"]
-    elements, scales = bits >> 14 & 15, bits >> 18 & 15
-    if elements | scales:
-        entry, block, scale = bits & 0x3FFF, bits >> 22 & (1 << 256) - 1, bits >> 278
+def observe(
+    session: Session,
+    k: int,
+    lanes: dict[tuple[bool, int, int], list[int]],
+    happened: dict[int, list[Write | Landed]],
+) -> None:
+    """Note what is written, once all pieces of a lane are, and what has landed."""
+    members = unpack(entry_write(k), session["write"])
+    entry, elements, scales = members["entry"], members["elements"], members["scales"]
+    in_b = bool(session["in_b"])
+    if elements:
+        lane = lanes[in_b, entry, elements]
+        assert members["position"] == len(lane) * k // 4
+        lane.append(members["piece"])
+    else:
+        lane = [0] * (32 // k)
+    if elements | scales and len(lane) == 32 // k:
+        block = sum(piece << 8 * k * n for n, piece in enumerate(lane))
+        lane.clear()
         kept = sum(0xFF << 8 * n for n in range(4) if scales >> n & 1)
-        write = Write(
-            bool(session["in_b"]), entry, elements, scales, block if elements else 0, scale & kept
-        )
+        write = Write(in_b, entry, elements, scales, block, members["scale"] & kept)
         happened[entry // REGION].append(write)
     landed = session["landed"]
     if landed & 1:
@@ -173,7 +191,7 @@ def check(happened: dict[int, list[Write | Landed]], flits: dict[int, list[int]]
 
 
 @pytest.mark.parametrize(("seed", "offer"), [(1, 1.0), (2, 1.0), (3, 0.5), (4, 0.9)])
-def test_everything_mixed(session: Session, seed: int, offer: float) -> None:
+def test_everything_mixed(rig: Rig, seed: int, offer: float) -> None:
     random = Random(seed)
     flits: dict[int, list[int]] = {node: [] for node in SENDERS}
     for node in SENDERS:
@@ -181,7 +199,7 @@ def test_everything_mixed(session: Session, seed: int, offer: float) -> None:
             kinds = [read] if node in PORTS else [drain, clear]
             flits[node] += random.choice(kinds)(random, node)
     queues = {node: deque(queue) for node, queue in flits.items()}
-    happened, _ = send(session, seed, queues, offer)
+    happened, _ = send(rig, seed, queues, offer)
     check(happened, flits)
 
 
@@ -203,14 +221,11 @@ def run_of(form: Form, random: Random) -> list[int]:
 
 
 @pytest.mark.parametrize("form", [Form.ROWS, Form.COLUMNS, Form.ELEMENTS], ids=lambda f: f.name)
-def test_full_rate(session: Session, form: Form) -> None:
+def test_full_rate(rig: Rig, form: Form) -> None:
+    pieces = 32 // rig[0]
     flits = run_of(form, Random(5))
-    happened, cycles = send(session, 1, {2: deque(flits)}, 1.0)
+    happened, cycles = send(rig, 1, {2: deque(flits)}, 1.0)
     check(happened, {2: flits})
     # The quantiser and, for COLUMNS, a buffer that fills and one that is turned out.
-    assert cycles <= len(flits) + {Form.ROWS: 30, Form.COLUMNS: 70, Form.ELEMENTS: 5}[form]
-
-
-def test_the_layout_that_is_read_here() -> None:
-    offsets = {name: field.offset for name, field in EntryWrite.as_shape()}
-    assert offsets == {"entry": 0, "elements": 14, "scales": 18, "block": 22, "scale": 278}
+    behind = {Form.ROWS: 22 + 6 * pieces, Form.COLUMNS: 22 + 48 * pieces, Form.ELEMENTS: 5}[form]
+    assert cycles <= len(flits) * pieces + behind
