@@ -9,6 +9,7 @@ from __future__ import annotations
 from kohakuaccel.source import mark_internal
 from kohakutpu.api import elementwise
 from kohakutpu.api.contraction import matmul
+from kohakutpu.api.convolution import conv2d
 from kohakutpu.api.creation import full, tensor, zeros
 from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.elementwise import Number
@@ -27,6 +28,7 @@ __all__ = [
     "Tensor",
     "clamp",
     "concat",
+    "conv2d",
     "device",
     "empty_cache",
     "exp2",

@@ -145,3 +145,10 @@ def test_group_norm(both: Any) -> None:
     for shape in ((1, 1, 1), (2, 3, 5, 33)):
         w, b = t(*shape[-3:-1], seed=1), t(*shape[-3:-1], seed=2)
         kernels.group_norm(t(*shape), w, b).numpy()
+
+
+def test_convolution(both: Any) -> None:
+    x, w, bias = t(1, 6, 5, 16), t(7, 3, 3, 16, seed=1), t(7, seed=2)
+    ktpu.conv2d(x, w, bias, padding=1, activation="silu").numpy()
+    ktpu.conv2d(t(2, 5, 5, 3), t(4, 2, 2, 3, seed=1), stride=2).numpy()
+    ktpu.conv2d(x, t(6, 1, 1, 16, seed=1), stride=2).numpy()
