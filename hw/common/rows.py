@@ -1,11 +1,13 @@
 """Sending rows: words of a window become WRITEs to memory or DATA for the buffers of units."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.arithmetic.bits import wire
 from hw.common.window import SPAN_BITS
 from hw.noc.flit import (
+    ELEMENT_BITS,
     LENGTH_BITS,
     PC_BITS,
     ROW_BITS,
@@ -120,8 +122,7 @@ class RowSender(wiring.Component):
             self.word.ready.eq(active & takes & self.o.ready),
             self.i.ready.eq(~active | (moves & final)),
         ]
-        is_rows = ~task.to_memory & (task.buffer != Buffer.VECTOR)
-        grows = ~is_rows | (row[:2] == 3)
+        grows = ~goes_by_rows(task) | (row[:2] == 3)
         with m.If(moves):
             m.d.sync += column.eq(column + 1)
             with m.If(row_done):
@@ -148,54 +149,102 @@ class RowSender(wiring.Component):
         with m.If(moves & takes):
             m.d.sync += held.eq(rotated)
 
+        # To memory whole quarters go, to units what lies below the extents.
+        edge = task.data_halves[ELEMENT_BITS:]
+        full = task.to_memory | ((row < task.data_rows) & (column < edge))
+        partly = (row < task.data_rows) & (column == edge)
+        words = []
+        for k in range(QUARTERS_PER_WORD):
+            quarter = Mux(
+                k < skew,
+                held.word_select(k, QUARTER_BITS),
+                rotated.word_select(k, QUARTER_BITS),
+            )
+            for n in range(QUARTERS_PER_WORD):
+                keep = full | (partly & (task.data_halves[:ELEMENT_BITS] > 4 * k + n))
+                words.append(Mux(wire(m, keep, "keep"), quarter.word_select(n, 16), 0))
+        position = [Cat(Const(k, 2), column) for k in range(QUARTERS_PER_WORD)]
+        mask = Cat((p >= skew) & (p < skew + quarters) for p in position)
+
         flit = self.o.payload
+        m.d.comb += flit.word.raw.eq(Cat(*words))
         with m.If(task.to_memory):
-            write = flit.fields.write
-            words = [
-                Mux(
-                    k < skew,
-                    held.word_select(k, QUARTER_BITS),
-                    rotated.word_select(k, QUARTER_BITS),
-                )
-                for k in range(QUARTERS_PER_WORD)
-            ]
-            position = [Cat(Const(k, 2), column) for k in range(QUARTERS_PER_WORD)]
-            m.d.comb += [
-                flit.kind.eq(Kind.WRITE),
-                flit.word.raw.eq(Cat(*words)),
-                write.address.eq(place + column),
-                write.mask.eq(Cat((p >= skew) & (p < skew + quarters) for p in position)),
-                write.ack.eq(final),
-                write.tag.eq(Cat(task.low, Const(self._engine, TAG_BITS - 1))),
-                write.pc.eq(task.pc),
-            ]
+            write_head(m, flit, task, self._engine, place + column, mask, final)
         with m.Else():
-            fields, landing = flit.fields.data, flit.fields.data.landing
-            below = row < task.data_rows
-            elements = [
-                Mux(
-                    below & (Cat(Const(n, 4), column) < task.data_halves),
-                    self.word.payload.word_select(n, 16),
-                    0,
-                )
-                for n in range(16)
-            ]
+            fields = flit.fields.data
             m.d.comb += [
-                flit.kind.eq(Kind.DATA),
-                flit.dest.eq(task.nodes),
-                flit.word.raw.eq(Cat(*elements)),
-                landing.buffer.eq(task.buffer),
-                landing.residual.eq(task.residual),
-                landing.stride.eq(task.stride),
-                landing.form.eq(Mux(is_rows, Form.ROWS, Form.LINEAR)),
-                landing.offset.eq(place + Mux(is_rows, column >> 1, column)),
-                landing.detail.eq(Mux(is_rows, Cat(row[:2], column[0]), 0)),
-                fields.last_element.eq(15),
                 fields.first.eq((row == 0) & (column == 0)),
                 fields.row_last.eq(row_done),
-                fields.last.eq(final),
-                fields.ack.eq(final),
                 fields.requester.eq(self._node),
-                fields.tag.eq(Cat(task.low, Const(self._engine, TAG_BITS - 1))),
             ]
+            data_head(m, flit, task, self._engine, place, row[:2], column, final)
         return m
+
+
+def write_head(
+    m: Module,
+    flit: data.View,
+    task: data.View,
+    engine: int,
+    address: Value,
+    mask: Value,
+    last: Value,
+) -> None:
+    """Fill in a WRITE, but for the word."""
+    write = flit.fields.write
+    m.d.comb += [
+        flit.kind.eq(Kind.WRITE),
+        write.address.eq(address),
+        write.mask.eq(mask),
+        write.ack.eq(last),
+        write.tag.eq(Cat(task.low, Const(engine, TAG_BITS - 1))),
+        write.pc.eq(task.pc),
+    ]
+
+
+def data_head(
+    m: Module,
+    flit: data.View,
+    task: data.View,
+    engine: int,
+    place: Value,
+    line: Value,
+    column: Value,
+    last: Value,
+) -> None:
+    """Fill in DATA, but for the word, who sends it, and where in the transfer it stands.
+
+    Parameters
+    ----------
+    m : Module
+        Where assignments go.
+    flit, task : View
+        A `Flit`, and `Rows`.
+    engine : int
+        For the tag.
+    place, line, column : Value
+        Where its row goes, that row's number in its group, and which word of the row it is.
+    last : Value
+        Whether it is the last of all.
+    """
+    fields, landing = flit.fields.data, flit.fields.data.landing
+    is_rows = goes_by_rows(task)
+    m.d.comb += [
+        flit.kind.eq(Kind.DATA),
+        flit.dest.eq(task.nodes),
+        landing.buffer.eq(task.buffer),
+        landing.residual.eq(task.residual),
+        landing.stride.eq(task.stride),
+        landing.form.eq(Mux(is_rows, Form.ROWS, Form.LINEAR)),
+        landing.offset.eq(place + Mux(is_rows, column >> 1, column)),
+        landing.detail.eq(Mux(is_rows, Cat(line, column[0]), 0)),
+        fields.last_element.eq(15),
+        fields.last.eq(last),
+        fields.ack.eq(last),
+        fields.tag.eq(Cat(task.low, Const(engine, TAG_BITS - 1))),
+    ]
+
+
+def goes_by_rows(task: data.View) -> Value:
+    """Return whether `Rows` go to a cluster, four of them to a group of entries."""
+    return ~task.to_memory & (task.buffer != Buffer.VECTOR)

@@ -7,7 +7,7 @@ from hw.common.interfaces import Datapath
 from hw.vector.drain import DrainEngine
 from hw.vector.execute import ExecEngine
 from hw.vector.fill import FillEngine
-from hw.vector.l1 import VectorL1
+from hw.vector.l1 import VectorL1, banks_for
 from hw.vector.landing import Landing
 from kohakutpu.config import Machine, Node
 
@@ -39,7 +39,9 @@ class VectorCore(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Join the parts."""
         m = Module()
-        m.submodules.l1 = l1 = VectorL1(self._machine.vl1_words, SOURCES)
+        m.submodules.l1 = l1 = VectorL1(
+            self._machine.vl1_words, SOURCES, banks_for(self._machine.lanes)
+        )
         m.submodules.landing = landing = Landing(l1.address_bits)
         m.submodules.fill = fill = FillEngine(self._machine.vl1_words, self._node)
         m.submodules.execute = execute = ExecEngine(self._machine, l1.address_bits)

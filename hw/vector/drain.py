@@ -1,7 +1,7 @@
 """VDRAIN: a window of L1 to memory or to buffers of units."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.interfaces import Engine, code
@@ -10,8 +10,9 @@ from hw.common.rows import RowSender
 from hw.common.window import SPAN_BITS, Reach, words_of
 from hw.noc.buffer import ElasticBuffer
 from hw.noc.flit import STRIDE_BITS, Cause, Flit
-from hw.vector.l1 import WideReadPort
-from hw.vector.reader import WindowReader
+from hw.vector.l1 import WideReadPort, banks_for
+from hw.vector.quarters import QuarterSender
+from hw.vector.reader import Window, WindowReader
 from kohakutpu.config import ADDRESS_BITS, KBLOCK, Machine
 
 
@@ -40,23 +41,24 @@ class DrainEngine(wiring.Component):
     def __init__(self, machine: Machine, node: int, address_bits: int) -> None:
         self._machine, self._node = machine, node
         self._address_bits = address_bits
-        super().__init__({"engine": Out(Engine("V", 2)), "l1": In(WideReadPort(address_bits))})
+        self._banks = banks_for(machine.lanes)
+        super().__init__(
+            {
+                "engine": Out(Engine("V", 2)),
+                "l1": In(WideReadPort(address_bits, self._banks)),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         """Measure, multiply for both windows, start."""
         m = Module()
         engine = self.engine
         record = engine.signature.record
-        m.submodules.out = out = ElasticBuffer(Flit)
         m.submodules.receipts = receipts = Receipts()
         m.submodules.in_order = in_order = InOrder()
         m.submodules.reach = reach = Reach(ADDRESS_BITS, STRIDE_BITS)
-        m.submodules.reader = reader = WindowReader(self._address_bits)
-        m.submodules.sender = sender = RowSender(2, self._node)
-        wiring.connect(m, sender.o, out.i)
-        wiring.connect(m, out.o, wiring.flipped(engine.o))
-        wiring.connect(m, reader.o, sender.word)
-        wiring.connect(m, reader.l1, wiring.flipped(self.l1))
+        window, starts = Signal(Window), Signal()
+        rows, ready = self._sender(m, window, starts)
         task = Signal.like(engine.i.payload, reset_less=True)
 
         is_fp32 = task.format == code(record, "format", "fp32")
@@ -75,14 +77,13 @@ class DrainEngine(wiring.Component):
         limit = Mux(is_vector, self._machine.vl1_words, self._machine.l1_entries)
         bad = Signal()
         receivers = sum((task.nodes[n] for n in range(1, 16)), task.nodes[0])
-        rows, window = sender.i.payload, reader.i.payload
         m.d.comb += [
             in_order.busy.eq(receipts.busy),
             receipts.ack.eq(engine.ack),
             receipts.low.eq(in_order.low),
             receipts.count.eq(Mux(nothing, 0, Mux(to_memory, 1, receivers))),
             engine.done.eq(in_order.done),
-            engine.step.eq(out.i.valid & out.i.ready),
+            engine.step.eq(engine.o.valid & engine.o.ready),
             engine.fault.cause.eq(Cause.L1_RANGE),
             engine.fault.pc.eq(task.pc),
             window.base.eq(task.l1),
@@ -143,12 +144,34 @@ class DrainEngine(wiring.Component):
             with m.State("START"):
                 with m.If(bad):
                     m.d.comb += engine.fault.valid.eq(in_order.idle)
-                with m.Elif(in_order.free & sender.i.ready & reader.i.ready):
+                with m.Elif(in_order.free & ready):
                     m.d.comb += [
                         in_order.start.eq(1),
                         receipts.open.eq(1),
-                        sender.i.valid.eq(~nothing),
-                        reader.i.valid.eq(~nothing),
+                        starts.eq(~nothing),
                     ]
                     m.next = "TAKE"
         return m
+
+    def _sender(self, m: Module, window: data.View, starts: Value) -> tuple[data.View, Value]:
+        """Join L1 to the mesh; return what to send and whether it can start."""
+        engine = self.engine
+        if self._banks == 1:
+            m.submodules.sender = sender = QuarterSender(2, self._node, self._address_bits)
+            wiring.connect(m, sender.o, wiring.flipped(engine.o))
+            wiring.connect(m, sender.l1, wiring.flipped(self.l1))
+            m.d.comb += [sender.window.eq(window), sender.i.valid.eq(starts)]
+            return sender.i.payload, sender.i.ready
+        m.submodules.out = out = ElasticBuffer(Flit)
+        m.submodules.reader = reader = WindowReader(self._address_bits)
+        m.submodules.sender = sender = RowSender(2, self._node)
+        wiring.connect(m, sender.o, out.i)
+        wiring.connect(m, out.o, wiring.flipped(engine.o))
+        wiring.connect(m, reader.o, sender.word)
+        wiring.connect(m, reader.l1, wiring.flipped(self.l1))
+        m.d.comb += [
+            reader.i.payload.eq(window),
+            reader.i.valid.eq(starts),
+            sender.i.valid.eq(starts),
+        ]
+        return sender.i.payload, sender.i.ready & reader.i.ready

@@ -7,8 +7,9 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.window import SPAN_BITS
 from hw.noc.flit import LOCAL_BITS, ROW_BITS, WORD_BITS
-from hw.vector.l1 import BANKS, WideReadPort
+from hw.vector.l1 import WideReadPort
 
+BANKS = 4
 QUARTER_BITS = 64
 HALF_BITS = 128
 DEPTH = 4
@@ -26,7 +27,7 @@ class Window(data.Struct):
 
 
 class WindowReader(wiring.Component):
-    """Read a window, a word a cycle where the banks are free.
+    """Read a window, a word a cycle where the four banks are free.
 
     Four FP16 sub-tiles side by side, or two of FP32, are four words in four banks: they are read
     at once, again for each of their four rows, and one row's share of each makes a word.
@@ -50,7 +51,7 @@ class WindowReader(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(Window)),
-                "l1": In(WideReadPort(address_bits)),
+                "l1": In(WideReadPort(address_bits, BANKS)),
                 "o": Out(stream.Signature(WORD_BITS)),
             }
         )

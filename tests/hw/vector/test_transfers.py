@@ -16,9 +16,13 @@ pytestmark = pytest.mark.cocotb
 MACHINE = machine(4)
 
 
-@pytest.fixture(scope="module")
-def session() -> Session:
-    return Session(VectorCore(MACHINE, MACHINE.nodes[OWN]))
+LANES = (4, 16)  # a quarter at a time, a word at a time
+
+
+@pytest.fixture(scope="module", params=LANES)
+def session(request: pytest.FixtureRequest) -> Session:
+    built = machine(request.param)
+    return Session(VectorCore(built, built.nodes[OWN]))
 
 
 def words(cols: int, size: int) -> int:
