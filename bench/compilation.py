@@ -25,6 +25,7 @@ SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     "rmsnorm": (SQUARE, CHANNEL),
     "layernorm": (SQUARE, CHANNEL, CHANNEL),
     "group_norm": ((32, 32, 1024), (32, 32), (32, 32)),
+    "rope": (SQUARE, SQUARE, SQUARE, SQUARE),
     "where": (SQUARE, SQUARE, SQUARE),
     **{name: (SQUARE, SQUARE) for name in ("add", "sub", "mul", "div", "maximum", "minimum")},
     **{name: (SQUARE,) for name in ("silu", "gelu", "relu", "neg", "abs", "exp2", "log2")},

@@ -13,6 +13,7 @@ from kohakutpu.api.convolution import conv2d
 from kohakutpu.api.creation import full, tensor, zeros
 from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.elementwise import Number
+from kohakutpu.api.rotary import rope, rope_tables
 from kohakutpu.api.session import Session, current, device
 from kohakutpu.api.shapes import concat
 from kohakutpu.api.stats import Stats
@@ -39,6 +40,8 @@ __all__ = [
     "minimum",
     "recip",
     "reset_stats",
+    "rope",
+    "rope_tables",
     "rsqrt",
     "stats",
     "sync",

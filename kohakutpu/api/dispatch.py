@@ -50,10 +50,10 @@ class Backend:
         self.launch(session, kernel, compiled, operands, outs)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
-    def call_into(self, kernel: Kernel, args: Sequence[Tensor], out: Tensor) -> None:
-        """Run a kernel that takes strides on elements that exist, and write its result to `out`."""
-        session, compiled = self.compiled(kernel, args, {}, out)
-        self.launch(session, kernel, compiled, args, (out,))
+    def call_into(self, kernel: Kernel, args: Sequence[Tensor], *outs: Tensor) -> None:
+        """Run a kernel that takes strides on elements that exist; its results go to `outs`."""
+        session, compiled = self.compiled(kernel, args, {}, outs)
+        self.launch(session, kernel, compiled, args, outs)
 
     def launch(
         self,
@@ -88,12 +88,12 @@ class Backend:
         kernel: Kernel,
         args: Sequence[Tensor],
         knobs: Mapping[str, Any],
-        out: Tensor | None = None,
+        outs: Sequence[Tensor] = (),
     ) -> tuple[Session, Compiled]:
         """Return the device that the operands live on and the kernel compiled for it."""
         session = common_device(kernel.name, args)
         specs = [ArgSpec(x.shape, x.format, strides_of(x)) for x in args]
-        result = () if out is None else (strides_of(out),)
+        result = tuple(strides_of(out) for out in outs)
         try:
             return session, COMPILATIONS.get(kernel, specs, knobs, session.machine, result)
         except KernelError as error:

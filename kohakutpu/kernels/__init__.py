@@ -31,6 +31,7 @@ from kohakutpu.kernels.linear import (
     linear_residual,
     linear_silu,
 )
+from kohakutpu.kernels.rotary import rope
 from kohakutpu.kernels.rows import layernorm, rmsnorm, row_max, row_mean, row_min, row_sum, softmax
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "recip",
     "relu",
     "rmsnorm",
+    "rope",
     "row_max",
     "row_mean",
     "row_min",

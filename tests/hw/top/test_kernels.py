@@ -152,3 +152,9 @@ def test_convolution(both: Any) -> None:
     ktpu.conv2d(x, w, bias, padding=1, activation="silu").numpy()
     ktpu.conv2d(t(2, 5, 5, 3), t(4, 2, 2, 3, seed=1), stride=2).numpy()
     ktpu.conv2d(x, t(6, 1, 1, 16, seed=1), stride=2).numpy()
+
+
+def test_rotary(both: Any) -> None:
+    tables = ktpu.rope_tables(9, 24)
+    ktpu.rope(t(2, 9, 24), *tables).numpy()
+    ktpu.rope(t(3, 6), *ktpu.rope_tables(3, 6, dtype="fp16")).numpy()
