@@ -13,6 +13,7 @@ from kohakutpu.api.convolution import conv2d
 from kohakutpu.api.creation import full, tensor, zeros
 from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.elementwise import Number
+from kohakutpu.api.groups import group_norm
 from kohakutpu.api.rotary import rope, rope_tables
 from kohakutpu.api.session import Session, current, device
 from kohakutpu.api.shapes import concat
@@ -34,6 +35,7 @@ __all__ = [
     "empty_cache",
     "exp2",
     "full",
+    "group_norm",
     "log2",
     "matmul",
     "maximum",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kohakuaccel.errors import CallError
 from kohakutpu import api as ktpu
 from kohakutpu import kernels
 from tests.kernels import oracle
@@ -67,3 +68,37 @@ def test_a_group_with_nan_leaves_the_others_alone() -> None:
     assert np.isnan(ours[1, 2]).all()
     oracle.assert_close(ours[0], want[0], 0.6, 1e-4)
     oracle.assert_close(ours[1, :2], want[1, :2], 0.6, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 6, 4, 16), (1, 4, 3, 5), (3, 8), (2, 4, 2, 3, 16), (2, 3, 0)]
+)
+@pytest.mark.parametrize("groups", [1, 2, 3, 4])
+def test_tensors(shape: tuple[int, ...], groups: int) -> None:
+    rng = np.random.default_rng(list(shape))
+    x, w, b = (rng.standard_normal(s).astype(np.float16) for s in (shape, shape[1:2], shape[1:2]))
+
+    def call() -> ktpu.Tensor:
+        return ktpu.group_norm(ktpu.tensor(x), groups, ktpu.tensor(w), ktpu.tensor(b))
+
+    if shape[1] % groups:
+        with pytest.raises(CallError, match=f"channels do not fall into {groups} groups"):
+            call()
+        return
+    parts = (shape[0], groups, shape[1] // groups, int(np.prod(shape[2:])))
+    ours = call().numpy()
+    assert ours.shape == shape
+    if x.size:
+        want = stated(x.reshape(parts), *(v.reshape(parts[1:3]) for v in (w, b)))
+        oracle.assert_same_bits(ours, want.reshape(shape))
+
+
+def test_refusals() -> None:
+    x, w = ktpu.zeros((2, 6, 4)), ktpu.zeros((6,))
+    for groups in (0, -1, 4, 1.5):
+        with pytest.raises(CallError, match="6 channels do not fall into"):
+            ktpu.group_norm(x, groups, w, w)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(CallError, match=r"w \(5,\) and b \(6,\)"):
+        ktpu.group_norm(x, 2, ktpu.zeros((5,)), w)
+    with pytest.raises(CallError, match=r"x has shape \(6,\)"):
+        ktpu.group_norm(w, 2, w, w)
