@@ -1,7 +1,7 @@
 """Coroutines for `test_top`: a host made of cocotb and cocotbext-axi in front of a whole machine.
 
-The parts of the project's own host (`hw.sim.host`, the C++ loop) are not used here but for the
-unit table's layout: registers are driven by somebody else's AXI4-Lite initiator.
+The project's own host (`kohakutpu.devices.host`, the C++ loop) is not used here but for the unit
+table's layout: registers are driven by somebody else's AXI4-Lite initiator.
 """
 
 import ctypes
@@ -28,11 +28,11 @@ from hw.control.registers import (
     Status,
 )
 from hw.noc.flit import Cause
-from hw.sim.host import TABLE_WORDS, unit_table
 from hw.sim.machine import Ram, allocate
 from kohakuaccel.image import WORD_BYTES, Image
 from kohakutpu import isa
 from kohakutpu.config import preset
+from kohakutpu.control import TABLE_WORDS, unit_table
 from tests.devices.jobs import UNTOUCHED
 
 PERIOD = 2  # steps

@@ -5,18 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.noc.flit import WORD_BITS
+from kohakutpu.control import COUNTER_BYTES
+from kohakutpu.control import COUNTER_NAMES as NAMES
+from kohakutpu.control import COUNTER_WORDS as REPORTS
+from kohakutpu.control import COUNTERS_PER_WORD as PER_WORD
 
-NAMES = (
-    "instructions", "fetched", "read", "written", "sent", "steps_0", "steps_1", "steps_2",
-    "busy_0", "busy_1", "busy_2", "stalled_0", "stalled_1", "stalled_2",
-)  # fmt: skip
-"""In order of their places, eight a word. ``read``: words from memory that landed for the unit's
-own transfers; ``written``: WRITEs; ``sent``: words to other units; then by engine."""
+__all__ = ["COUNT_BITS", "NAMES", "PER_WORD", "REPORTS", "Counters"]
 
-COUNT_BITS = 32
-PER_WORD = WORD_BITS // COUNT_BITS
-REPORTS = -(-len(NAMES) // PER_WORD)
-"""Words that hold all of them."""
+COUNT_BITS = 8 * COUNTER_BYTES
 
 
 class Counters(wiring.Component):

@@ -1,6 +1,4 @@
-"""The registers of the control node behind AXI4-Lite; `Register` is the map."""
-
-import enum
+"""The registers of the control node behind AXI4-Lite; `kohakutpu.control` has the map."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
@@ -11,33 +9,23 @@ from hw.common.counters import PER_WORD, REPORTS
 from hw.control.lite import DATA_BITS, AxiLite
 from hw.noc.flit import NODE_BITS, PC_BITS, WORD_BITS, Cause
 from kohakutpu.config import MAX_NODES, Machine
+from kohakutpu.control import COUNTERS, IDENTITY, VERSION, Register
 
-IDENTITY = int.from_bytes(b"KTPU", "little")
-VERSION = 1
-COUNTERS = 0x800
-"""Byte address of the counters: 64 bytes a node, in the order of `hw.common.counters.NAMES`."""
+__all__ = [
+    "COUNTERS",
+    "IDENTITY",
+    "VERSION",
+    "WATCHDOG",
+    "FaultReport",
+    "Register",
+    "Registers",
+    "Status",
+]
 
 WATCHDOG = 1 << 20
 """Cycles without progress that are too many, until the host says otherwise."""
 
 OKAY, SLVERR = 0, 2
-
-
-class Register(enum.IntEnum):
-    """Byte addresses. All are read; those up to `COMMAND` that the host may write say so."""
-
-    IDENTITY = 0x00
-    VERSION = 0x04
-    HASH_LOW = 0x08
-    HASH_HIGH = 0x0C
-    TABLE = 0x10  # written: word address of the unit table
-    UNITS = 0x14  # written: entries of it
-    WATCHDOG = 0x18  # written: cycles
-    COMMAND = 0x1C  # written: bit 0 go, bit 1 stop
-    STATUS = 0x20  # bit 0 busy, bit 1 done, bit 2 fault
-    FAULT = 0x24  # pc 19:0, cause 23:20, unit 27:24
-    CYCLES_LOW = 0x28
-    CYCLES_HIGH = 0x2C
 
 
 class Status(data.Struct):

@@ -171,6 +171,15 @@ class SimulatedMachine:
         return done
 
     @property
+    def memory_words(self) -> int:
+        """Words of memory."""
+        return self.memory.size // WORD_BYTES
+
+    def store(self, address: int, data: bytes) -> None:
+        """Write memory from a byte address."""
+        self.memory[address : address + len(data)] = np.frombuffer(data, np.uint8)
+
+    @property
     def instructions(self) -> int:
         """Instructions that the units have taken in this run, so far."""
         return self._functions.model_instructions(self._model)

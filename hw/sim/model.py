@@ -20,7 +20,14 @@ from hw.sim.progress import notice
 from kohakutpu.config import Machine
 
 ROOT = Path(__file__).parents[2]
-DESCRIBED = ("hw", "kohakutpu/config.py", "kohakutpu/isa", "kohakutpu/numerics", "kohakuaccel/isa")
+DESCRIBED = (
+    "hw",
+    "kohakutpu/config.py",
+    "kohakutpu/control.py",
+    "kohakutpu/isa",
+    "kohakutpu/numerics",
+    "kohakuaccel/isa",
+)
 """What the Verilog of a configuration depends on, and of this folder only:"""
 
 DESCRIBING = ("emit.py", "testbench.py")

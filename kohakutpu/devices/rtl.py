@@ -8,44 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kohakuaccel.errors import CallError
-from kohakuaccel.runtime.device import (
-    Bytes,
-    DeviceFault,
-    EngineReport,
-    Program,
-    Report,
-    UnitReport,
-)
+from kohakuaccel.runtime.device import Bytes, Program, Report
 from kohakuaccel.source import caller
-from kohakutpu import isa
-from kohakutpu.config import KBLOCK, LANES, WORD_BYTES, Machine
+from kohakutpu.config import WORD_BYTES, Machine
 from kohakutpu.devices.expected import instructions
-
-if TYPE_CHECKING:
-    from hw.sim.host import Host, Outcome
-
-ENTRY_PAIR = LANES * LANES * KBLOCK  # multiply-accumulates of one step of GEMM
-FOREVER = 1 << 62
-
-MEANINGS = {
-    "ILLEGAL": "the word is no instruction of this unit",
-    "LOOP_DEPTH": "loops too deep, an END without LOOP, or past the program's end",
-    "L1_RANGE": "a window leaves an L1",
-    "ACC_RANGE": "a tile leaves the accumulator",
-    "REG_RANGE": "a window leaves the register file",
-    "OVERLAP": "windows overlap",
-    "MISALIGNED": "the memory address is not that of a word",
-    "MEMORY": "an error response, or an address past the memory",
-    "SEM_OVERFLOW": "a semaphore was posted above 255",
-    "SEM_LEFT": "a semaphore is not zero at the end",
-    "WATCHDOG": "nobody made progress",
-}
-"""What the contract says of each cause: hardware reports no numbers."""
+from kohakutpu.devices.host import FOREVER, TABLE_WORDS, Host, expect, summary
 
 
 class RtlDevice:
@@ -100,14 +72,12 @@ class RtlDevice:
         waves_to: int = FOREVER,
     ) -> None:
         _check_tools()
-        from hw.sim.host import TABLE_WORDS, Host
         from hw.sim.machine import SimulatedMachine, Waves
         from hw.sim.model import Variant, build
 
         variant = Variant.WAVES if waves else Variant.CHECKED if checked else Variant.FAST
         self.machine_hash = machine.hash
         self.memory_bytes = (machine.dram_words - TABLE_WORDS) * WORD_BYTES
-        self._engines = {kind: _engines(kind) for kind in "CV"}
         self._watchdog = watchdog
         self._limit = limit or FOREVER
         self._simulated = SimulatedMachine(
@@ -118,7 +88,7 @@ class RtlDevice:
             errors=errors,
             waves=Waves(Path(waves), waves_scope, waves_from, waves_to) if waves else None,
         )
-        self._host: Host = Host(machine, self._simulated, watchdog)
+        self._host = Host(machine, self._simulated, watchdog)
         self._programs: list[Program] = []
 
     def write(self, address: int, data: Bytes) -> None:
@@ -157,15 +127,8 @@ class RtlDevice:
             )
         finally:
             progress.close()
-        if outcome.fault is not None:
-            unit, pc, cause = outcome.fault
-            detail = MEANINGS[cause]
-            if outcome.stopped:
-                detail = f"stopped after {self._limit:,} cycles, the limit"
-            elif cause == "WATCHDOG":
-                detail = f"nobody made progress for {self._watchdog:,} cycles"
-            raise DeviceFault(unit, pc, cause, detail, {"cycles": outcome.cycles})
-        return self._report(outcome)
+        expect(outcome, self._watchdog, self._limit)
+        return summary(outcome, self._programs)
 
     def _expected(self) -> int:
         """Return how many instructions the programs will take, or 0 if one does not say."""
@@ -174,32 +137,6 @@ class RtlDevice:
             for program in self._programs
         ]
         return sum(counts) if all(counts) else 0
-
-    def _report(self, outcome: Outcome) -> Report:
-        counters = outcome.counters
-        return Report(
-            cycles=outcome.cycles,
-            units=tuple(
-                UnitReport(
-                    program.node,
-                    program.kind,
-                    counters[program.node]["instructions"],
-                    {
-                        name: EngineReport(
-                            counters[program.node][f"busy_{index}"],
-                            counters[program.node][f"stalled_{index}"],
-                        )
-                        for index, name in enumerate(self._engines[program.kind])
-                    },
-                )
-                for program in self._programs
-            ),
-            macs=ENTRY_PAIR
-            * sum(counters[p.node]["steps_1"] for p in self._programs if p.kind == "C"),
-            memory_read=sum(unit["read"] + unit["fetched"] for unit in counters.values()),
-            memory_written=sum(unit["written"] for unit in counters.values()),
-            noc=sum(unit["read"] + unit["written"] + unit["sent"] for unit in counters.values()),
-        )
 
     def reset(self) -> None:
         """Pull the machine's reset; memory stays."""
@@ -222,12 +159,6 @@ def _check_tools() -> None:
             loc=caller(),
             fix=f"{toolchain.INSTALL}, or use ktpu.device('golden')",
         ) from None
-
-
-def _engines(kind: str) -> list[str]:
-    """Return the names of a unit's engines, in order."""
-    names = {record.engine: record.name for record in isa.records(kind)}
-    return [names[index] for index in range(3)]
 
 
 def options(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -3,9 +3,14 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from hw.common.counters import NAMES, REPORTS
 from hw.control.node import Entry
 from hw.control.registers import COUNTERS, VERSION, FaultReport, Register, Status
+from hw.noc.flit import Cause
+from kohakutpu.config import QUARTER_BYTES
+from kohakutpu.control import CAUSES, fault, unit_table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hardware.md").read_text()
 
@@ -36,3 +41,17 @@ def test_layouts() -> None:
 def test_counters_fill_what_a_node_has() -> None:
     assert REPORTS == 2
     assert len(NAMES) == 14
+
+
+def test_the_host_writes_the_unit_table_that_is_read() -> None:
+    entry = Entry.const({"address": 0x3_1234_5678, "instructions": 0xABCDE, "node": 13})
+    table = unit_table([(13, 0x3_1234_5678 * QUARTER_BYTES, 0xABCDE)])
+    assert table == entry.as_bits().to_bytes(32, "little")
+
+
+def test_the_host_reads_the_faults_that_are_reported() -> None:
+    assert [cause.name for cause in Cause][1:] == list(CAUSES)
+    report = FaultReport.const({"pc": 0xABCDE, "cause": Cause.WATCHDOG, "unit": 13})
+    assert fault(report.as_bits()) == (13, 0xABCDE, "WATCHDOG")
+    with pytest.raises(ValueError, match="cause 12"):
+        fault(12 << 20)

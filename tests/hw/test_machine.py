@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from hw.sim import cache
-from hw.sim.host import Host, unit_table
 from hw.sim.machine import SimulatedMachine, Waves, build
 from hw.sim.model import Variant
 from kohakutpu import isa
 from kohakutpu.config import WORD_BYTES, preset
+from kohakutpu.control import unit_table
+from kohakutpu.devices.host import Host
 from tests.hw.common.dummy import Dummy
 
 TINY = preset("tiny")
@@ -105,7 +106,7 @@ def test_a_fast_model_has_no_waves(library: Path, tmp_path: Path) -> None:
 @pytest.mark.cocotb
 def test_another_configuration_is_refused(library: Path) -> None:
     with SimulatedMachine(TINY, library, memory_words=WORDS) as simulated:
-        with pytest.raises(RuntimeError, match="the hardware says it is"):
+        with pytest.raises(RuntimeError, match="small is 85ee"):
             Host(preset("small"), simulated)
 
 

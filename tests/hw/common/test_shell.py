@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hw.sim import machine as sim
-from hw.sim.host import Host, Outcome
 from kohakutpu import isa
 from kohakutpu.config import WORD_BYTES, Machine, preset
+from kohakutpu.devices.host import Host, Outcome
 from kohakutpu.isa import Address, Destination, Extent, Flag, Instruction, Post, Source, Wait
 from tests.hw.common.dummy import Dummy
 
@@ -39,7 +39,7 @@ def run(host: Host, programs: Mapping[int, Sequence[Instruction | bytes]]) -> Ou
     table, address = [], 0
     for node, program in programs.items():
         words = b"".join(i if isinstance(i, bytes) else isa.encode(i) for i in program)
-        host.simulated.memory[address : address + len(words)] = np.frombuffer(words, np.uint8)
+        host.target.memory[address : address + len(words)] = np.frombuffer(words, np.uint8)
         table.append((node, address, len(words) // WORD_BYTES))
         address += len(words)
     assert address <= DATA * WORD_BYTES
@@ -86,7 +86,7 @@ def copies(kind: str, node: int, first: int, to: int, count: int) -> list[Instru
 def test_words_go_round(stalls: int) -> None:
     bench = host(stalls=stalls)
     words = np.random.default_rng(stalls).integers(0, 256, (64, WORD_BYTES), np.uint8)
-    memory = bench.simulated.memory.reshape(-1, WORD_BYTES)
+    memory = bench.target.memory.reshape(-1, WORD_BYTES)
     memory[DATA : DATA + 64] = words
     ends = []
     for _ in range(3):
@@ -119,7 +119,7 @@ def test_words_go_round(stalls: int) -> None:
 def test_barrier_waits_for_everybody() -> None:
     # The cluster writes late; the vector core reads what it wrote only after the barrier.
     bench = host()
-    memory = bench.simulated.memory.reshape(-1, WORD_BYTES)
+    memory = bench.target.memory.reshape(-1, WORD_BYTES)
     memory[DATA] = np.arange(WORD_BYTES)
     slow = [work("C", 900, posts=(Post(C, 3),)), store("C", DATA + 1, waits=(Wait(3),))]
     outcome = run(
@@ -137,7 +137,7 @@ def test_barrier_waits_for_everybody() -> None:
 
 def test_posts_cross_the_mesh_and_wait_for_work() -> None:
     bench = host()
-    memory = bench.simulated.memory.reshape(-1, WORD_BYTES)
+    memory = bench.target.memory.reshape(-1, WORD_BYTES)
     memory[DATA] = 7
     outcome = run(
         bench,
@@ -201,7 +201,7 @@ def test_memory_errors() -> None:
 
 def test_registers() -> None:
     bench = host()
-    simulated = bench.simulated
+    simulated = bench.target
     with pytest.raises(sim.BusError, match=r"0x40.*response 2"):
         simulated.read(0x40)
     with pytest.raises(sim.BusError, match=r"to 0x20: response 2"):
@@ -221,10 +221,10 @@ def test_the_host_stops_a_run() -> None:
     def stop(cycles: int) -> None:
         polls.append(cycles)
         if len(polls) == 2:
-            bench.simulated.write(0x1C, 2)
+            bench.target.write(0x1C, 2)
 
     words = b"".join(map(isa.encode, endless))
-    bench.simulated.memory[: len(words)] = np.frombuffer(words, np.uint8)
+    bench.target.memory[: len(words)] = np.frombuffer(words, np.uint8)
     outcome = bench.run([(V, 0, 4)], progress=stop)
     assert outcome.fault is not None
     assert outcome.fault[2] == "WATCHDOG"
@@ -237,7 +237,7 @@ def test_eight_units_and_two_ports(stalls: int) -> None:
     """Each writes a word, reads its neighbour's after a barrier; one reads for all of a kind."""
     quad = preset("quad")
     bench = host(machine=quad, stalls=stalls)
-    memory = bench.simulated.memory.reshape(-1, WORD_BYTES)
+    memory = bench.target.memory.reshape(-1, WORD_BYTES)
     units = [node for node in quad.nodes if node.kind in "CV"]
     memory[DATA : DATA + 8] = np.random.default_rng(2).integers(0, 256, (8, WORD_BYTES))
     everybody = {kind: sum(1 << node.id for node in quad.of_kind(kind)) for kind in "CV"}

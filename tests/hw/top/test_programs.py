@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from hw.sim import model
-from hw.sim.host import TABLE_WORDS, Host
 from hw.sim.machine import SimulatedMachine
 from kohakutpu.config import QUARTER_BYTES, WORD_BYTES, preset
+from kohakutpu.devices.host import TABLE_WORDS, Host
 from kohakutpu.model import Fault, GoldenMachine, Program, Report
 from tests.model.support import DATA
 
@@ -82,7 +82,7 @@ class Beside:
         fault: Fault | None,
     ) -> None:
         ours = host(before.size // WORD_BYTES)
-        memory = ours.simulated.memory
+        memory = ours.target.memory
         memory[:] = before
         outcome = ours.run([(p.node, p.address, p.count) for p in programs])
         self.runs += 1

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from hw.sim.host import TABLE_WORDS, Host, Outcome
 from hw.sim.machine import SimulatedMachine
 from kohakuaccel.runtime.device import Bytes, DeviceFault, Program, Report
 from kohakutpu.config import WORD_BYTES, Machine
 from kohakutpu.devices import Kind
 from kohakutpu.devices.golden import GoldenDevice
+from kohakutpu.devices.host import TABLE_WORDS, Host, Outcome
 
 WORDS = 1 << 17
 """Words of memory that are used and compared: 4 MiB."""
@@ -88,10 +88,10 @@ class Twin:
 
     def reset(self) -> None:
         self.golden.reset()
-        self.host.simulated.reset()
+        self.host.target.reset()
 
     def close(self) -> None:
-        self.host.simulated.close()
+        self.host.target.close()
 
 
 def no_options(environment: Any) -> dict[str, Any]:
