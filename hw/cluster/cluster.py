@@ -50,7 +50,9 @@ class ClusterDatapath(wiring.Component):
         m.submodules.l1a = l1a = Entries(machine.l1_entries, machine.k_per_cycle)
         m.submodules.l1b = l1b = Entries(machine.l1_entries, machine.k_per_cycle)
         m.submodules.tensor = tensor = TensorArray(machine.k_per_cycle)
-        m.submodules.accumulator = accumulator = Accumulator(machine.acc_subtiles)
+        m.submodules.accumulator = accumulator = Accumulator(
+            machine.acc_subtiles, machine.k_per_cycle
+        )
         engines = (self.engine_0, self.engine_1, self.engine_2)
         for mine, inner in zip(engines, (fill, gemm, drain), strict=True):
             connect(m, flipped(mine), inner.engine)
@@ -79,12 +81,12 @@ class ClusterDatapath(wiring.Component):
             tensor.b.eq(l1b.o),
             gemm.ended.eq(tensor.ended),
             accumulator.enable.eq(tensor.enable),
-            accumulator.subtile.eq(tensor.subtile),
+            accumulator.place.eq(tensor.place),
             tensor.sums.eq(accumulator.o),
             accumulator.write_enable.eq(tensor.write_enable),
-            accumulator.write_subtile.eq(tensor.write_subtile),
+            accumulator.write_place.eq(tensor.write_place),
             accumulator.write.eq(tensor.write),
-            drain.subtile.eq(accumulator.drained),
+            drain.part.eq(accumulator.drained),
         ]
         connect(m, drain.read, accumulator.drain)
         return m

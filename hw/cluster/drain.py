@@ -9,8 +9,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.cluster.accumulator import SUBTILE
-from hw.cluster.tile import QUARTER_BITS, SLOT_BITS, UNIT_BITS, Tile, TileReader
+from hw.cluster.accumulator import Place, part
+from hw.cluster.tile import SLOT_BITS, UNIT_BITS, Tile, TileReader
 from hw.common.interfaces import Engine, code, record_of, resolved, tag
 from hw.noc.flit import (
     ELEMENT_BITS,
@@ -22,7 +22,6 @@ from hw.noc.flit import (
     Kind,
 )
 from kohakutpu.config import LANES, MAX_NODES, QUARTERS_PER_WORD, Machine
-from kohakutpu.isa.operands import LOCAL_BITS
 
 RECORD = record_of("C", 2)
 TRANSFER = tag(2, 0)
@@ -61,9 +60,9 @@ class DrainEngine(wiring.Component):
     -------
     engine : Out(Engine)
         See `hw.common.interfaces`; ``step`` says that a word was sent.
-    read : Out(stream of 14 bits)
-        Sub-tiles wanted from the accumulator.
-    subtile : In(SUBTILE)
+    read : Out(stream of Place)
+        Parts wanted from the accumulator.
+    part : In(part(k_per_cycle))
         What it answers, a cycle later.
     """
 
@@ -72,8 +71,8 @@ class DrainEngine(wiring.Component):
         super().__init__(
             {
                 "engine": Out(Engine("C", 2)),
-                "read": Out(stream.Signature(LOCAL_BITS)),
-                "subtile": In(SUBTILE),
+                "read": Out(stream.Signature(Place)),
+                "part": In(part(machine.k_per_cycle)),
             }
         )
 
@@ -81,7 +80,7 @@ class DrainEngine(wiring.Component):
         """Check, read and send, wait for all of it."""
         m = Module()
         engine = self.engine
-        m.submodules.reader = reader = TileReader()
+        m.submodules.reader = reader = TileReader(self._machine.k_per_cycle)
         wiring.connect(m, reader.read, wiring.flipped(self.read))
         ins = Signal(resolved(RECORD))
         to_memory = ins.to == code(RECORD, "to", "memory")
@@ -105,7 +104,7 @@ class DrainEngine(wiring.Component):
             tile.rows.eq(ins.rows),
             tile.cols.eq(ins.cols),
             reader.tile.eq(tile),
-            reader.subtile.eq(self.subtile),
+            reader.part.eq(self.part),
         ]
         with m.If(to_memory & ~by_tile):
             m.d.comb += [
@@ -116,8 +115,8 @@ class DrainEngine(wiring.Component):
 
         pending = Signal(COUNT_BITS)
         start, active, busy = Signal(), Signal(), Signal()
-        place = self._place(m, ins, tile, reader, start, active, skew, to_memory, to_vector)
-        asks = self._send(m, ins, reader, place, busy, active, to_memory, to_vector)
+        place, reads = self._place(m, ins, tile, reader, start, active, skew, to_memory, to_vector)
+        asks = self._send(m, ins, reader, place, reads, busy, active, to_memory, to_vector)
         receivers = sum((ins.nodes[n] for n in range(MAX_NODES)), Const(0))
         wanted = Mux(asks, Mux(to_memory, 1, receivers), 0)
         m.d.sync += pending.eq(pending + wanted - engine.ack.valid)
@@ -178,8 +177,8 @@ class DrainEngine(wiring.Component):
         skew: Value,
         to_memory: Value,
         to_vector: Value,
-    ) -> data.View:
-        """Return where the next word goes; ``reader.enable`` says that it is read."""
+    ) -> tuple[data.View, Value]:
+        """Return where the next word goes, and whether all of it is read now."""
         by_tile = tile.by_tile
         group, chunk, number = Signal.like(tile.groups), Signal.like(tile.chunks), Signal(2)
         slot, window_slot = Signal(SLOT_BITS), Signal(SLOT_BITS)
@@ -189,6 +188,9 @@ class DrainEngine(wiring.Component):
         group_at, window_at, row_at = addresses
         here = Signal(WIDE_BITS)
         first = Signal()
+        beat = Signal(range(reader.beats))
+        reads = reader.enable & (beat == reader.beats - 1)  # all of a word
+        m.d.sync += beat.eq(beat + reader.enable)
         last_group, last_chunk = group + 1 == tile.groups, chunk + 1 == tile.chunks
         ragged = (tile.units - 1)[:2]  # last quarter of the last chunk
         last_number = Signal(2)
@@ -211,10 +213,11 @@ class DrainEngine(wiring.Component):
             place.last_element.eq(Mux(last_chunk & ~by_tile, Cat(Const(3, 2), ragged), 15)),
             place.last.eq(last_group & ends_group),
             reader.slot.eq(slot),
+            reader.beat.eq(beat),
             reader.number.eq(number),
             reader.skew.eq(skew),
         ]
-        with m.If(reader.enable & ends_number):
+        with m.If(reads & ends_number):
             # A word of the next chunk may still begin in this one.
             m.d.comb += reader.release.eq(Mux(by_tile, 1, (chunk != 0) + last_chunk))
         by_entry = ~(to_memory | to_vector)
@@ -222,7 +225,7 @@ class DrainEngine(wiring.Component):
         word_step = Mux(by_entry, chunk[0], 1)
         group_step = Mux(by_tile | by_entry, ins.stride, ins.stride << 2)
         following = Signal(WIDE_BITS)
-        with m.If(reader.enable):
+        with m.If(reads):
             m.d.sync += [first.eq(0), here.eq(following)]
             with m.If(ends_group):
                 m.d.comb += following.eq(group_at + group_step)
@@ -274,7 +277,7 @@ class DrainEngine(wiring.Component):
                 window.eq(0),
                 number.eq(0),
             ]
-        return place
+        return place, reads
 
     def _send(
         self,
@@ -282,6 +285,7 @@ class DrainEngine(wiring.Component):
         ins: data.View,
         reader: TileReader,
         place: data.View,
+        reads: Value,
         busy: Signal,
         active: Value,
         to_memory: Value,
@@ -293,17 +297,12 @@ class DrainEngine(wiring.Component):
         advance = ~busy | o.ready
         m.d.comb += reader.enable.eq(active & reader.there & advance)
         with m.If(advance):
-            m.d.sync += [busy.eq(reader.enable), here.eq(place)]
-        # A receiver gets zeros where memory gets nothing.
-        word = Cat(
-            Mux(to_memory | here.mask[k], reader.o.word_select(k, QUARTER_BITS), 0)
-            for k in range(QUARTERS_PER_WORD)
-        )
+            m.d.sync += [busy.eq(reads), here.eq(place)]
 
         flit = Flit(o.payload)
         write, fields = flit.fields.write, flit.fields.data
         past = here.address[WORD_ADDRESS_BITS:].any()
-        m.d.comb += [o.valid.eq(busy), flit.word.raw.eq(word)]
+        m.d.comb += [o.valid.eq(busy), flit.word.raw.eq(reader.o)]
         with m.If(to_memory):
             m.d.comb += [
                 flit.kind.eq(Kind.WRITE),

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.cluster.block import POSITION_BITS
-from hw.cluster.tensor import Step, turnaround
+from hw.cluster.tensor import TURNAROUND, Step
 from hw.common.interfaces import Engine, record_of, resolved
 from hw.noc.flit import Cause
 from kohakutpu.config import KBLOCK, LANES, Machine
@@ -109,7 +109,7 @@ class GemmEngine(wiring.Component):
         running = Signal()
         slices = KBLOCK // machine.k_per_cycle
         # Cycles between two reads of one sub-tile at least; a small tile waits for that long.
-        apart = turnaround(machine.k_per_cycle) + 1
+        apart = TURNAROUND + 1
         number = Signal(range(max(slices, 2)))
         h, g, kb = Signal.like(ins.gn), Signal.like(ins.gm), Signal.like(ins.nk)
         row, column = Signal(LOCAL_BITS), Signal(LOCAL_BITS)  # of `a` and `b`, without kb

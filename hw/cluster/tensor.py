@@ -1,15 +1,15 @@
 """The tensor units: 16 dot products of a pair of entries, added to a sub-tile."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.adder import Adder, Combine
 from hw.arithmetic.dot import BlockDot, PartialScaler
 from hw.arithmetic.pipeline import delayed
-from hw.cluster.accumulator import BITS, SUBTILE
+from hw.cluster.accumulator import Place, part, part_rows
 from hw.cluster.entries import entry_slice
-from kohakutpu.config import KBLOCK, LANES
+from kohakutpu.config import LANES
 from kohakutpu.isa.operands import LOCAL_BITS
 
 
@@ -38,18 +38,8 @@ class Step(data.Struct):
     ends: 1
 
 
-def turns(k_per_cycle: int) -> int:
-    """Return in how many parts the rows of a sub-tile are scaled and added, a cycle each.
-
-    A pair has ``KBLOCK / k_per_cycle`` slices, and only its last one gives totals: rows take turns
-    at the FP32 hardware meanwhile.
-    """
-    return min(KBLOCK // k_per_cycle, LANES)
-
-
-def turnaround(k_per_cycle: int) -> int:
-    """Return the cycles from reading a sub-tile to its write; it is readable in the cycle after."""
-    return Adder.latency + turns(k_per_cycle)
+TURNAROUND = Adder.latency + 1
+"""Cycles from reading a part of a sub-tile to its write; it is readable in the cycle after."""
 
 
 class TensorArray(wiring.Component):
@@ -66,12 +56,12 @@ class TensorArray(wiring.Component):
         What the sequencer asks L1 for in this cycle.
     a, b : In(entry_slice(k_per_cycle))
         That, a cycle later.
-    enable, subtile, sums : Out(1), Out(14), In(SUBTILE)
+    enable, place, sums : Out(1), Out(Place), In(part(k_per_cycle))
         A read of the accumulator; `sums` come a cycle later.
-    write_enable, write_subtile, write : Out(1), Out(14), Out(SUBTILE)
-        A write to it, `turnaround()` cycles after that pair's `enable`.
+    write_enable, write_place, write : Out(1), Out(Place), Out(part(k_per_cycle))
+        A write to it, `TURNAROUND` cycles after that part's `enable`.
     ended : Out(1)
-        With the write of the last step of an instruction.
+        With the last write of an instruction.
     """
 
     def __init__(self, k_per_cycle: int) -> None:
@@ -82,11 +72,11 @@ class TensorArray(wiring.Component):
                 "a": In(entry_slice(k_per_cycle)),
                 "b": In(entry_slice(k_per_cycle)),
                 "enable": Out(1),
-                "subtile": Out(LOCAL_BITS),
-                "sums": In(SUBTILE),
+                "place": Out(Place),
+                "sums": In(part(k_per_cycle)),
                 "write_enable": Out(1),
-                "write_subtile": Out(LOCAL_BITS),
-                "write": Out(SUBTILE),
+                "write_place": Out(Place),
+                "write": Out(part(k_per_cycle)),
                 "ended": Out(1),
             }
         )
@@ -102,17 +92,6 @@ class TensorArray(wiring.Component):
         scales = delayed(m, Cat(a.scales, b.scales), latency)
         scales = [scales.word_select(n, 8) for n in range(2 * LANES)]
         totalled = delayed(m, sliced, latency, reset=True)
-        asking = delayed(m, totalled, PartialScaler.latency - 1, reset=True)
-        adding = delayed(m, asking, 1, reset=True)
-        writing = delayed(m, adding, turnaround(self._k_per_cycle) - 1, reset=True)
-        m.d.comb += [
-            self.enable.eq(asking.valid & asking.last & ~asking.fresh),
-            self.subtile.eq(asking.subtile),
-            self.write_enable.eq(writing.valid & writing.last),
-            self.write_subtile.eq(writing.subtile),
-            self.ended.eq(self.write_enable & writing.ends),
-        ]
-
         totals = []
         for index, dot in enumerate(dots):
             row, column = divmod(index, LANES)
@@ -126,39 +105,47 @@ class TensorArray(wiring.Component):
             totals.append(dot.o)
 
         # The first rows go on at once, the others from registers.
-        count = turns(self._k_per_cycle)
-        turn = Signal(range(count))
-        if count > 1:
-            with m.If((turn != 0) | (totalled.valid & totalled.last)):
-                m.d.sync += turn.eq(turn + 1)
-        add_turn = delayed(m, turn, PartialScaler.latency, reset=True)
-        write_turn = delayed(m, add_turn, Adder.latency, reset=True)
-        fresh = adding.fresh
-        sums = [Mux(fresh, Const(0, 32), self.sums[n].as_value()) for n in range(LANES * LANES)]
-        at_once = LANES // count * LANES
-        totals = _taking_turns(m, turn, totals, at_once)
-        sums = _taking_turns(m, add_turn, sums, at_once)
-        scales_a = _taking_turns(m, turn, scales[:LANES], LANES // count)
+        at_once = part_rows(self._k_per_cycle)
+        count = LANES // at_once
+        turn, held = Signal(range(count)), Signal(Step)
+        scaled = Signal(Step)
+        m.d.comb += scaled.eq(Mux(turn == 0, totalled.as_value(), held.as_value()))
+        m.d.comb += scaled.valid.eq((turn != 0) | (totalled.valid & totalled.last))
+        m.d.sync += turn.eq(turn + scaled.valid)
+        with m.If(turn == 0):
+            m.d.sync += held.eq(totalled)
+        totals = _taking_turns(m, turn, totals, at_once * LANES)
+        scales_a = _taking_turns(m, turn, scales[:LANES], at_once)
         scales_b = _taking_turns(m, turn, [Cat(scales[LANES:])] * count, 1)
-        for index in range(at_once):
+
+        state = Cat(turn, scaled)
+        asking = delayed(m, state, PartialScaler.latency - 1, reset=True)
+        adding = delayed(m, asking, 1, reset=True)
+        writing = delayed(m, adding, TURNAROUND - 1, reset=True)
+        for place, at in ((self.place, asking), (self.write_place, writing)):
+            m.d.comb += place.row.eq(at[: len(turn)])
+            m.d.comb += place.subtile.eq(Step(at[len(turn) :]).subtile)
+        asks, adds, writes = (Step(at[len(turn) :]) for at in (asking, adding, writing))
+        m.d.comb += [
+            self.enable.eq(asks.valid & ~asks.fresh),
+            self.write_enable.eq(writes.valid),
+            self.ended.eq(writes.valid & writes.ends & (self.write_place.row == count - 1)),
+        ]
+        for index, total in enumerate(totals):
             row, column = divmod(index, LANES)
             m.submodules[f"scaler_{index}"] = scaler = PartialScaler()
             m.submodules[f"adder_{index}"] = adder = Adder()
             m.d.comb += [
-                scaler.total.eq(totals[index]),
+                scaler.total.eq(total),
                 scaler.scale_a.eq(scales_a[row]),
                 scaler.scale_b.eq(scales_b[0].word_select(column, 8)),
-                adder.a.eq(sums[index]),
+                adder.a.eq(self.sums[index]),
                 adder.b.eq(scaler.o),
                 adder.op.eq(Combine.SUM),
-                self.write[(count - 1) * at_once + index].eq(adder.o),
+                self.write[index].eq(adder.o),
             ]
-            for number in range(count - 1):
-                early = Signal(32, name=f"early_{number}_{index}", reset_less=True)
-                with m.If(write_turn == number):
-                    m.d.sync += early.eq(adder.o)
-                m.d.comb += self.write[number * at_once + index].eq(early)
-        assert len(self.write.as_value()) == BITS
+            with m.If(adds.fresh):  # +0: where the exponent is 0 the fraction does not count
+                m.d.comb += [adder.a.exponent.eq(0), adder.a.sign.eq(0)]
         return m
 
 

@@ -3,6 +3,9 @@
 A *quarter column* is 4 rows of one quarter: a sub-tile in FP16, half of one in FP32. A *chunk* is 4
 of them, that is 4 words whichever way it is read. In row order quarter column ``u`` holds quarter
 ``u`` of each row of its group; in tile order it is word ``u`` of the group's sub-tiles.
+
+Where a part of a sub-tile is all of it, a quarter column and a word are read in one cycle; where it
+is a row, they are four *beats* of a quarter each.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
@@ -13,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 from hw.arithmetic.converters import Narrower
 from hw.arithmetic.formats import Float32
 from hw.arithmetic.pipeline import delayed
-from hw.cluster.accumulator import SUBTILE
+from hw.cluster.accumulator import Place, part, part_rows
 from kohakutpu.config import LANES, WORD_BYTES
 from kohakutpu.isa.operands import LOCAL_BITS
 
@@ -69,8 +72,9 @@ MARK = data.StructLayout(
         "completes": 1,  # its chunk
         "slot": SLOT_BITS - 1,
         "unit": 2,
+        "beat": 2,
         "half": 1,  # of an FP32 sub-tile
-        "down": LANES,  # rows that are data
+        "down": LANES,  # rows of the part that are data
         "across": LANES,
     }
 )
@@ -79,42 +83,55 @@ MARK = data.StructLayout(
 class TileReader(wiring.Component):
     """Read the quarter columns of a tile, group by group, into a ring of chunks.
 
+    Parameters
+    ----------
+    k_per_cycle : int
+        Says how much a part is.
+
+    Attributes
+    ----------
+    beats : int
+        Of a quarter column and of a word.
+
     Members
     -------
     start : In(1)
         Begin with `tile`, which stays as it is until all chunks have been released.
     tile : In(Tile)
         What to read.
-    read : Out(stream of 14 bits)
-        Sub-tiles wanted from the accumulator.
-    subtile : In(SUBTILE)
+    read : Out(stream of Place)
+        Parts wanted from the accumulator.
+    part : In(part(k_per_cycle))
         What it answers, a cycle later.
     slot : In(6)
         Chunk to read a word of, counted from the first one of all, modulo 64.
     there : Out(1)
         It is complete.
-    enable : In(1)
-        Read a word of it.
+    enable, beat : In(1), In(2)
+        Read that beat of a word of it, the only one if a beat is a word.
     number : In(2)
         The row, in tile order the quarter column.
     skew : In(2)
         In row order the word begins that many quarters earlier, in the chunk before.
     o : Out(256)
-        The word, a cycle later.
+        The word, a cycle after its last beat.
     release : In(2)
         So many of the oldest chunks are not needed any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, k_per_cycle: int) -> None:
+        self._rows = part_rows(k_per_cycle)
+        self.beats = LANES // self._rows
         super().__init__(
             {
                 "start": In(1),
                 "tile": In(Tile),
-                "read": Out(stream.Signature(LOCAL_BITS)),
-                "subtile": In(SUBTILE),
+                "read": Out(stream.Signature(Place)),
+                "part": In(part(k_per_cycle)),
                 "slot": In(SLOT_BITS),
                 "there": Out(1),
                 "enable": In(1),
+                "beat": In(2),
                 "number": In(2),
                 "skew": In(2),
                 "o": Out(8 * WORD_BYTES),
@@ -131,16 +148,18 @@ class TileReader(wiring.Component):
         latency = Narrower.latency
         last = data.View(MARK, delayed(m, read, latency, reset=True))
         halves, singles = [], []
-        for index in range(LANES * LANES):
+        for index in range(self._rows * LANES):
             row, column = divmod(index, LANES)
             m.submodules[f"narrower_{index}"] = narrower = Narrower()
-            kept = ~self.tile.masked | (first.down[row] & first.across[column])
             element = Signal(Float32, name=f"element_{index}")
-            m.d.comb += element.eq(Mux(kept, self.subtile[index].as_value(), 0))
+            m.d.comb += element.eq(self.part[index])
+            # +0: where the exponent is 0 the fraction does not count.
+            with m.If(self.tile.masked & ~(first.down[row] & first.across[column])):
+                m.d.comb += [element.exponent.eq(0), element.sign.eq(0)]
             m.d.comb += narrower.i.eq(element)
             halves.append(narrower.o.as_value())
             singles.append(delayed(m, element.canonical, latency))
-        quarters = self._quarters(m, halves, singles, last.half)
+        quarters = self._quarters(m, halves, singles, last)
         self._ring(m, quarters, last)
         return m
 
@@ -149,38 +168,51 @@ class TileReader(wiring.Component):
         tile = self.tile
         active = Signal()
         group, chunk = Signal.like(tile.groups), Signal.like(tile.chunks)
-        unit = Signal(UNIT_BITS)
+        unit, beat = Signal(UNIT_BITS), Signal(range(self.beats))
         base = Signal(LOCAL_BITS)  # first sub-tile of the group
         row, column = Signal(12), Signal(12)  # of the first element
         slot = Signal(SLOT_BITS)
         room = Signal(range(CHUNKS + 1), init=CHUNKS)
         inside = unit < tile.units
-        # Half a chunk may be missing at the end of a row.
-        completes = (unit[:2] == 3) | ~(unit + 1 < tile.units)
+        last_beat = beat == self.beats - 1
+        # Half a chunk may be missing at the end of a row; where zeros are wanted, they are written.
+        filled = ~tile.masked | tile.by_tile
+        completes = last_beat & ((unit[:2] == 3) | (filled & ~(unit + 1 < tile.units)))
         last_chunk = chunk + 1 == tile.chunks
-        asks = active & ((room != 0) | (unit[:2] != 0))
+        begins = (unit[:2] == 0) & (beat == 0)
+        asks = active & ((room != 0) | ~begins)
         taken = Signal()
-        opens = taken & (unit[:2] == 0)
+        opens = taken & begins
+        # In tile order a beat of an FP32 word is half a row.
+        read_row = Signal(2)
+        if self.beats > 1:
+            m.d.comb += read_row.eq(Mux(tile.single & tile.by_tile, Cat(beat[1], unit[0]), beat))
         m.d.comb += [
             self.read.valid.eq(asks & inside),
-            self.read.payload.eq(base + Mux(tile.single, unit >> 1, unit)),
+            self.read.payload.row.eq(read_row),
+            self.read.payload.subtile.eq(base + Mux(tile.single, unit >> 1, unit)),
             taken.eq(asks & (~inside | self.read.ready)),
         ]
         m.d.sync += room.eq(room + self.release - opens)
         mark = Signal(MARK)
         m.d.comb += [
-            mark.writes.eq(inside),
+            mark.writes.eq(1),
             mark.completes.eq(completes),
             mark.slot.eq(slot),
             mark.unit.eq(unit[:2]),
+            mark.beat.eq(beat),
             mark.half.eq(unit[0]),
-            mark.down.eq(Cat(row + n < tile.rows for n in range(LANES))),
+            mark.down.eq(
+                Cat(Cat((read_row + n)[:2], row[2:]) < tile.rows for n in range(self._rows))
+            ),
             mark.across.eq(Cat(column + n < tile.cols for n in range(LANES))),
         ]
         with m.If(taken):
-            m.d.sync += unit.eq(unit + 1)
-            with m.If(~tile.single | unit[0]):
-                m.d.sync += column.eq(column + LANES)
+            m.d.sync += beat.eq(beat + 1)
+            with m.If(last_beat):
+                m.d.sync += unit.eq(unit + 1)
+                with m.If(~tile.single | unit[0]):
+                    m.d.sync += column.eq(column + LANES)
             with m.If(completes):
                 m.d.sync += [slot.eq(slot + 1), chunk.eq(chunk + 1)]
                 m.d.sync += unit.eq(Cat(Const(0, 2), (unit[2:] + 1)[: UNIT_BITS - 2]))
@@ -206,55 +238,74 @@ class TileReader(wiring.Component):
             ]
         return mark, taken
 
-    def _quarters(self, m: Module, halves: list, singles: list, half: Signal) -> list[Signal]:
-        """Return the four quarters of a quarter column."""
+    def _quarters(self, m: Module, halves: list, singles: list, mark: data.View) -> list[Signal]:
+        """Return the quarters of a quarter column that a part brings."""
         quarters = []
-        for row in range(LANES):
-            first = LANES * row
+        for n in range(self._rows):
+            first = LANES * n
             pairs = [Cat(singles[first : first + 2]), Cat(singles[first + 2 : first + 4])]
-            in_rows = Mux(half, pairs[1], pairs[0])
+            in_rows = Mux(mark.half, pairs[1], pairs[0])
             # In tile order quarters 2r and 2r + 1 of a sub-tile are row r.
-            at = LANES * (row // 2) + 2 * (row % 2)
-            upper, lower = singles[at : at + 2], singles[at + 8 : at + 10]
-            in_tile = Mux(half, Cat(lower), Cat(upper))
+            if self.beats > 1:
+                in_tile = Mux(mark.beat[0], pairs[1], pairs[0])
+            else:
+                at = LANES * (n // 2) + 2 * (n % 2)
+                upper, lower = singles[at : at + 2], singles[at + 8 : at + 10]
+                in_tile = Mux(mark.half, Cat(lower), Cat(upper))
             single = Mux(self.tile.by_tile, in_tile, in_rows)
-            quarter = Signal(QUARTER_BITS, name=f"quarter_{row}")
+            quarter = Signal(QUARTER_BITS, name=f"quarter_{n}")
             both = Mux(self.tile.single, single, Cat(halves[first : first + LANES]))
             m.d.comb += quarter.eq(both)
             quarters.append(quarter)
         return quarters
 
     def _ring(self, m: Module, quarters: list[Signal], mark: data.View) -> None:
-        """Quarter ``r`` of quarter column ``u`` is in bank ``(r + u) % 4``.
+        """Write quarter columns, read words.
 
-        So the four rows of a quarter column, and any four quarters of a row that follow each other,
-        are in four banks.
+        With a bank a row, quarter ``r`` of quarter column ``u`` is in bank ``(r + u) % 4``: so the
+        four rows of a quarter column, and any four quarters of a row that follow each other, are in
+        four banks.
         """
+        banks = self._rows
         written = Signal(SLOT_BITS)
         m.d.sync += written.eq(written + mark.completes)
         m.d.comb += self.there.eq(self.slot != written)
-        turned = _rotated(m, Cat(quarters), mark.unit)
+        turned = _rotated(m, Cat(quarters), mark.unit) if banks > 1 else quarters[0]
         outs = []
-        for bank in range(LANES):
-            memory = Memory(shape=QUARTER_BITS, depth=LANES * CHUNKS, init=[])
+        for bank in range(banks):
+            depth = LANES * LANES * CHUNKS // banks
+            # What is not there yet is not read.
+            memory = Memory(shape=QUARTER_BITS, depth=depth, init=[], attrs={"no_rw_check": 1})
             m.submodules[f"bank_{bank}"] = memory
             into, out = memory.write_port(), memory.read_port()
-            unit, slot = Signal(2, name=f"unit_{bank}"), Signal(SLOT_BITS, name=f"slot_{bank}")
-            m.d.comb += [unit.eq(bank - self.number), slot.eq(self.slot - (unit + self.skew > 3))]
-            with m.If(self.tile.by_tile):
-                m.d.comb += [unit.eq(self.number), slot.eq(self.slot)]
+            row, unit = Signal(2, name=f"row_{bank}"), Signal(2, name=f"unit_{bank}")
+            slot = Signal(SLOT_BITS, name=f"slot_{bank}")
             m.d.comb += [
-                into.addr.eq(Cat(mark.unit, mark.slot)),
-                into.data.eq(turned.word_select(bank, QUARTER_BITS)),
+                unit.eq(bank - self.number if banks > 1 else self.beat - self.skew),
+                row.eq(self.number),
+                slot.eq(self.slot - (unit + self.skew > 3)),
+            ]
+            with m.If(self.tile.by_tile):
+                m.d.comb += [unit.eq(self.number), row.eq(self.beat), slot.eq(self.slot)]
+            rows = 0 if banks > 1 else 2  # bits of a row that is no bank
+            m.d.comb += [
+                into.addr.eq(Cat(mark.beat[:rows], mark.unit, mark.slot)),
+                into.data.eq(turned[QUARTER_BITS * bank :][:QUARTER_BITS]),
                 into.en.eq(mark.writes),
-                out.addr.eq(Cat(unit, slot[:-1])),
+                out.addr.eq(Cat(row[:rows], unit, slot[:-1])),
                 out.en.eq(self.enable),
             ]
             outs.append(out.data)
-        amount = Signal(2)
-        with m.If(self.enable):
-            m.d.sync += amount.eq(self.skew - self.number)
-        m.d.comb += self.o.eq(_rotated(m, Cat(outs), amount))
+        if banks > 1:
+            amount = Signal(2)
+            with m.If(self.enable):
+                m.d.sync += amount.eq(self.skew - self.number)
+            m.d.comb += self.o.eq(_rotated(m, Cat(outs), amount))
+        else:
+            before = Signal(QUARTER_BITS * (LANES - 1), reset_less=True)
+            with m.If(self.enable):
+                m.d.sync += before.eq(Cat(before[QUARTER_BITS:], *outs))
+            m.d.comb += self.o.eq(Cat(before, *outs))
 
 
 def _rotated(m: Module, word: Cat, places: Signal) -> Signal:
