@@ -7,11 +7,13 @@ from compiler.analysis.capacity import check_capacity
 from compiler.analysis.contraction import check_sweeps, check_tiles
 from compiler.analysis.coverage import check_coverage, check_written
 from compiler.analysis.extents import check_extents, check_geometry, check_shapes
+from compiler.analysis.frames import check_frames
 from compiler.analysis.hazards import check_hazards
 from compiler.analysis.initialised import check_initialised
 from compiler.analysis.instances import Env
 from compiler.analysis.knobs import check_knobs
 from compiler.analysis.sites import Site, sites
+from compiler.analysis.states import check_states
 from kohakuaccel.ir.nodes import Trace
 from kohakuaccel.ir.verifier import verify
 
@@ -32,6 +34,7 @@ def check(trace: Trace) -> None:
     check_shapes(found)
     check_sizes(found)
     check_hazards(found)
+    check_states(found)
     check_written(trace, found)
 
 
@@ -50,6 +53,7 @@ def check_specialised(trace: Trace, env: Env) -> None:
     check_bounds(found, env)
     check_coverage(found, env)
     check_extents(found, env)
+    check_frames(found, env)
     check_initialised(found, env)
 
 

@@ -9,6 +9,7 @@ from compiler.analysis.sites import Axis, Site, axes, index_symbols
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Binary, Const, Expr
 from kohakuaccel.ir.nodes import Store, View
+from kohakutpu.lang.frames import ELEMENTS
 
 
 def check_affine(sites: list[Site]) -> None:
@@ -48,12 +49,13 @@ def check_sizes(sites: list[Site], env: Env | None = None) -> None:
                 tiling = axis.tiling
                 if tiling is None:
                     continue
-                scale = {"tiles": 4, "chunks32": 32}.get(tiling.kind, 1)
+                scale = ELEMENTS[tiling.kind]
                 found, wanted = tiling.size * scale, axis.block
                 if env is None and not (isinstance(found, Const) and isinstance(wanted, Const)):
                     continue
                 sizes = found.evaluate(env or {}), wanted.evaluate(env or {})
-                if sizes[0] != sizes[1]:
+                whole = env is not None and axis.extent.evaluate(env) <= min(sizes)
+                if sizes[0] != sizes[1] and not whole:
                     _refuse_size(view, axis, *sizes, scale)
 
 

@@ -8,13 +8,24 @@ from typing import NoReturn
 import numpy as np
 
 from compiler.analysis.instances import Env, Instances, Integers, enumerate_instances
-from compiler.analysis.sites import Site, axes, index_symbols
+from compiler.analysis.sites import Axis, Site, axes, index_symbols
 from kohakuaccel.errors import KernelError, Note
 from kohakuaccel.ir.expr import Const, Expr, Symbol
 from kohakuaccel.ir.nodes import Repeat, Store, View
 from kohakuaccel.source import Location
 from kohakutpu.config import KBLOCK
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, loads, tiles_of
+from kohakutpu.lang.ir import (
+    Accumulate,
+    Computed,
+    Tile,
+    TileDecl,
+    k_extent,
+    k_index,
+    loads,
+    row_index,
+    tiles_of,
+    value_of,
+)
 
 
 def check_tiles(sites: list[Site]) -> None:
@@ -29,12 +40,12 @@ def check_tiles(sites: list[Site]) -> None:
     filled = _accumulates(sites)
     read: set[int] = set()
     for site in sites:
-        if isinstance(site.statement, Store):
-            tiles = tiles_of(site.statement.value)
-            read |= {id(tile) for tile in tiles}
-            if tiles:
-                _check_same_tile(tiles, site)
-                _check_places(site, tiles[0])
+        value = value_of(site.statement)
+        tiles = tiles_of(value) if value is not None else []
+        read |= {id(tile) for tile in tiles}
+        if tiles and not site.fused:
+            _check_same_tile(tiles, site)
+            _check_places(site, tiles[0])
     for site in sites:
         if isinstance(site.statement, TileDecl):
             tile = site.statement.tile
@@ -63,7 +74,7 @@ def check_sweeps(sites: list[Site], env: Env) -> None:
         for site in group:
             _check_extents(site, env)
         pairs = _by_operands(group)
-        if any(_lhs(pair[0]).buffer.shape[1].evaluate(env) == 0 for pair in pairs):
+        if any(_contraction(pair[0]).extent.evaluate(env) == 0 for pair in pairs):
             continue  # a sum over nothing, however often
         if not enumerate_instances(_around_tile(group[0]), env, ()).length:
             continue  # its loops never run
@@ -167,36 +178,14 @@ def _check_symbols(view: View, tile: Tile) -> None:
 
 
 def _check_operands(site: Site, first: Site) -> None:
-    statement = site.statement
-    assert isinstance(statement, Accumulate)
+    statement = _contraction(site)
     lhs, rhs, tile = statement.lhs, statement.rhs, statement.tile
-    if lhs.index[1] != rhs.index[1]:
-        raise KernelError(
-            f"`{lhs} @ {rhs}` multiplies K chunk `{lhs.index[1]}` of `{lhs.buffer.name}` with "
-            f"chunk `{rhs.index[1]}` of `{rhs.buffer.name}`",
-            loc=statement.loc,
-            fix=f"use one index for both, as in {lhs} @ {rhs.buffer.name}"
-            f"[{rhs.index[0]}, {lhs.index[1]}]",
-        )
-    if differ(lhs.buffer.shape[1], rhs.buffer.shape[1]):
-        raise KernelError(
-            f"`{lhs.buffer.name}` has {lhs.buffer.shape[1]} along K, but `{rhs.buffer.name}` has "
-            f"{rhs.buffer.shape[1]}",
-            loc=statement.loc,
-            fix="contract the last axes of both, declared with the same dimension",
-            notes=[(v.buffer.loc, f"`{v.buffer.name}` is declared here") for v in (lhs, rhs)],
-        )
-    counted = lhs.tilings[1]
-    if counted is not None and differ(counted.buffer.shape[1], lhs.buffer.shape[1]):
-        raise KernelError(
-            f"`{lhs.index[1]}` counts the chunks of `{counted.buffer.name}`, which has "
-            f"{counted.buffer.shape[1]} along K; the operands have {lhs.buffer.shape[1]}",
-            loc=_loop_loc(site, lhs.index[1]),
-            fix=f"sweep over {lhs.buffer.name}.chunks32({counted.size})",
-            notes=[(statement.loc, "the contraction")],
-        )
-    for view, place, what in ((lhs, tile.row, "rows"), (rhs, tile.col, "columns")):
-        if view.index[0] != place:
+    places = [(rhs, row_index(rhs), tile.col, "columns")]
+    if isinstance(lhs, View):
+        _check_chunks(site, lhs, rhs)
+        places.insert(0, (lhs, lhs.index[0], tile.row, "rows"))
+    for view, index, place, what in places:
+        if index != place:
             raise KernelError(
                 f"`{view}` puts other {what} into tile `{tile.name}`: it holds {what} `{place}`",
                 loc=view.loc,
@@ -206,13 +195,44 @@ def _check_operands(site: Site, first: Site) -> None:
     _check_outside_loop(site)
 
 
+def _check_chunks(site: Site, lhs: View, rhs: View) -> None:
+    """Check that both operands are the same chunk of the same K."""
+    statement, chunk = site.statement, k_index(lhs)
+    if chunk != k_index(rhs):
+        place = "" if rhs.kind == "transposed" else f"{rhs.index[0]}, "
+        raise KernelError(
+            f"`{lhs} @ {rhs}` multiplies K chunk `{chunk}` of `{lhs.buffer.name}` with "
+            f"chunk `{k_index(rhs)}` of `{rhs.buffer.name}`",
+            loc=statement.loc,
+            fix=f"use one index for both, as in {lhs} @ {rhs.buffer.name}[{place}{chunk}]",
+        )
+    if differ(k_extent(lhs), k_extent(rhs)):
+        raise KernelError(
+            f"`{lhs.buffer.name}` has {k_extent(lhs)} along K, but `{rhs.buffer.name}` has "
+            f"{k_extent(rhs)}",
+            loc=statement.loc,
+            fix="contract the last axes of both, declared with the same dimension",
+            notes=[(v.buffer.loc, f"`{v.buffer.name}` is declared here") for v in (lhs, rhs)],
+        )
+    counted = lhs.tilings[1]
+    if counted is None or counted.kind != "chunks32":
+        return
+    if differ(counted.buffer.shape[1], k_extent(lhs)):
+        raise KernelError(
+            f"`{chunk}` counts the chunks of `{counted.buffer.name}`, which has "
+            f"{counted.buffer.shape[1]} along K; the operands have {k_extent(lhs)}",
+            loc=_loop_loc(site, chunk),
+            fix=f"sweep over {lhs.buffer.name}.chunks32({counted.size})",
+            notes=[(statement.loc, "the contraction")],
+        )
+
+
 def _check_outside_loop(site: Site) -> None:
     """Check that loops inside the grid reach K, not the rows or columns of the operands."""
-    statement = site.statement
-    assert isinstance(statement, Accumulate)
+    statement = _contraction(site)
     birth = statement.tile.loc
-    for view in (statement.lhs, statement.rhs):
-        for symbol in index_symbols(view.index[0]):
+    for view in statement.views:
+        for symbol in index_symbols(row_index(view)):
             for loop in _since_birth(site):
                 if loop.index.symbol is symbol:
                     raise KernelError(
@@ -241,10 +261,11 @@ def _declares(loop: Repeat, tile: Tile) -> bool:
 
 
 def _check_extents(site: Site, env: Env) -> None:
-    statement = site.statement
-    assert isinstance(statement, Accumulate)
+    statement = _contraction(site)
     lhs, rhs = statement.lhs, statement.rhs
-    a, b = (view.buffer.shape[1].evaluate(env) for view in (lhs, rhs))
+    if not isinstance(lhs, View):
+        return  # its columns are compared with the other side as values are
+    a, b = (k_extent(view).evaluate(env) for view in (lhs, rhs))
     if a != b:
         raise KernelError(
             f"`{lhs.buffer.name}` has {a} elements along K, but `{rhs.buffer.name}` has {b}",
@@ -257,15 +278,20 @@ def _check_extents(site: Site, env: Env) -> None:
 def _by_operands(group: list[Site]) -> list[list[Site]]:
     pairs: dict[tuple[int, int], list[Site]] = {}
     for site in group:
-        assert isinstance(site.statement, Accumulate)
-        key = id(site.statement.lhs.buffer), id(site.statement.rhs.buffer)
+        lhs, rhs = _contraction(site).lhs, _contraction(site).rhs
+        key = id(lhs.buffer if isinstance(lhs, View) else lhs.value), id(rhs.buffer)
         pairs.setdefault(key, []).append(site)
     return list(pairs.values())
 
 
 def _covers(pair: list[Site], env: Env) -> int:
     """Return how often one pair of operands covers K, in every instance of the tile; K is not 0."""
-    chunk = axes(_lhs(pair[0]), pair[0])[1]
+    own = {loop.index.symbol for site in pair for loop in _since_birth(site)}
+    if not any(index_symbols(_contraction(site).chunk) & own for site in pair) and all(
+        isinstance(_contraction(site).lhs, Computed) for site in pair
+    ):
+        return len(pair)  # all columns of the value: whatever K they are a part of
+    chunk = _chunks(pair[0])
     needed = chunk.count.evaluate(env)
     hits = sum(_hits(pair, needed, env))
     assert isinstance(hits, np.ndarray)
@@ -287,7 +313,7 @@ def _covers(pair: list[Site], env: Env) -> int:
 
 def _hits(pair: list[Site], needed: int, env: Env) -> Iterator[Integers]:
     """Yield for each contraction how often it takes each chunk, a row an instance of the tile."""
-    exprs = [_lhs(site).index[1] for site in pair]
+    exprs = [_contraction(site).chunk for site in pair]
     exprs += [loop.index.count for site in pair for loop in _since_birth(site)]
     own = {loop.index.symbol for site in pair for loop in _since_birth(site)}
     found = frozenset[Symbol]().union(*(index_symbols(expr) for expr in exprs))
@@ -297,7 +323,7 @@ def _hits(pair: list[Site], needed: int, env: Env) -> Iterator[Integers]:
     outer = tuple(births.values)  # with what decides how often the loops around it run
     rows = _stack(births, outer)
     for site in pair:
-        index = _lhs(site).index[1]
+        index = _contraction(site).chunk
         instances = enumerate_instances(site, env, (index, *outer))
         chunks = instances.evaluate(index, env)
         both = np.concatenate([rows, _stack(instances, outer)])
@@ -322,18 +348,19 @@ def _around_tile(site: Site) -> Site:
 
 
 def _refuse_partial(site: Site, covered: Integers, env: Env) -> NoReturn:
-    tile, view = _tile(site), _lhs(site)
+    tile, statement = _tile(site), _contraction(site)
+    view = statement.views[0]
     missing = np.nonzero(~covered)[0]
     first, _ = _elements(site, int(missing[0]), env)
     after = np.nonzero(covered[int(missing[0]) :])[0]
     last_chunk = int(missing[0]) + int(after[0]) - 1 if len(after) else len(covered) - 1
     _, last = _elements(site, last_chunk, env)
-    extent = view.buffer.shape[1]
+    extent = statement.extent
     raise KernelError(
         f"the sweep into tile `{tile.name}` covers only part of K: elements {first} to {last} of "
         f"{_named(extent, env)} are never summed ({int(covered.sum())} of {len(covered)} chunks "
         f"of {tile.nk.evaluate(env)} x {KBLOCK})",
-        loc=_loop_loc(site, view.index[1]),
+        loc=_loop_loc(site, statement.chunk),
         fix=f"sweep over all chunks: `for k in sweep({view.buffer.name}.chunks32(nk))`",
         notes=[(site.statement.loc, "the contraction")],
     )
@@ -352,7 +379,7 @@ def _refuse_more(tile: Tile, group: Sequence[Site], covers: int) -> NoReturn:
 
 
 def _elements(site: Site, chunk: int, env: Env) -> tuple[int, int]:
-    axis = axes(_lhs(site), site)[1]
+    axis = _chunks(site)
     size, extent = axis.block.evaluate(env), axis.extent.evaluate(env)
     return chunk * size, min((chunk + 1) * size, extent) - 1
 
@@ -364,9 +391,14 @@ def _loop_loc(site: Site, index: Expr) -> Location:
     return site.statement.loc
 
 
-def _lhs(site: Site) -> View:
+def _contraction(site: Site) -> Accumulate:
     assert isinstance(site.statement, Accumulate)
-    return site.statement.lhs
+    return site.statement
+
+
+def _chunks(site: Site) -> Axis:
+    """Return the axis K of a contraction, as its first operand that is a window is cut."""
+    return axes(_contraction(site).views[0], site)[-1]
 
 
 def _tile(site: Site) -> Tile:

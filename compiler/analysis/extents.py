@@ -31,7 +31,7 @@ def check_shapes(sites: list[Site]) -> None:
             continue
         store = site.statement
         _check_store(store)
-        if store.view.kind == "tile" and not tiles_of(store.value):
+        if store.view.kind == "tile" and not tiles_of(store.value) and not site.fused:
             raise KernelError(
                 f"`{store.view}` is a window of an accumulator tile, but no tile is in the value",
                 loc=store.loc,
@@ -46,7 +46,7 @@ def check_shapes(sites: list[Site]) -> None:
                     notes=[(site.grid.loc, "the grid")],
                 )
         target = width_of(store.view)
-        for view in site.reads:
+        for view in site.reads if not site.fused else ():
             width = width_of(view)
             if width is not None and target is not None and differ(width, target):
                 _refuse_width(view, store.view, str(width), str(target))
@@ -61,7 +61,7 @@ def check_geometry(sites: list[Site], env: Env) -> None:
         If two differ.
     """
     for site in sites:
-        if not isinstance(site.statement, Store):
+        if not isinstance(site.statement, Store) or site.fused:
             continue
         target = site.statement.view
         for view in site.reads:
@@ -85,7 +85,7 @@ def check_extents(sites: list[Site], env: Env) -> None:
         If two differ, or a row function runs on a tile that does not hold whole rows.
     """
     for site in sites:
-        if not isinstance(site.statement, Store):
+        if not isinstance(site.statement, Store) or site.fused:
             continue
         store = site.statement
         for view in site.reads:

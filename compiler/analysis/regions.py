@@ -87,7 +87,7 @@ def region(site: Site, view: View, env: Env) -> Region:
         rectangles, owner = _runs(starts[0], sizes[0], stride, owner)
     elif view.kind == "channel_tile" or (view.kind == "column" and len(view.buffer.shape) == 1):
         rectangles = _rectangles(np.zeros_like(starts[0]), 1, starts[0], sizes[0])
-    elif view.kind in ("rows", "column"):
+    elif view.kind in ("rows", "column", "transposed"):
         rectangles = _rectangles(starts[0], sizes[0], np.zeros_like(starts[0]), width)
     else:
         rectangles = _rectangles(starts[0], sizes[0], starts[1], sizes[1])

@@ -9,7 +9,19 @@ from kohakuaccel.ir.expr import Const, Expr, Symbol, ceildiv
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store, Tiling, Trace, View
 from kohakuaccel.lang.tracing import indices_of
 from kohakutpu.config import KBLOCK, LANES
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, loads, tiles_of
+from kohakutpu.lang.frames import view_frame
+from kohakutpu.lang.ir import (
+    Accumulate,
+    Assign,
+    Computed,
+    Tile,
+    TileDecl,
+    k_extent,
+    k_index,
+    loads,
+    tiles_of,
+    value_of,
+)
 from kohakutpu.lang.layout import rows_and_width, stored_elements
 
 Scope = Grid | Repeat
@@ -53,11 +65,9 @@ class Site:
     @property
     def reads(self) -> list[View]:
         """The views that the statement reads."""
-        if isinstance(self.statement, Store):
-            return loads(self.statement.value)
-        if isinstance(self.statement, Accumulate):
-            return [self.statement.lhs, self.statement.rhs]
-        return []
+        value = value_of(self.statement)
+        operands = self.statement.views if isinstance(self.statement, Accumulate) else []
+        return operands + (loads(value) if value is not None else [])
 
     @property
     def written(self) -> Buffer | None:
@@ -67,12 +77,39 @@ class Site:
     @property
     def tile(self) -> Tile | None:
         """The tile that the statement is about; of several in one value the first."""
-        if isinstance(self.statement, Store):
-            found = tiles_of(self.statement.value)
-            return found[0] if found else None
         if isinstance(self.statement, (Accumulate, TileDecl)):
             return self.statement.tile
-        return None
+        value = value_of(self.statement)
+        found = tiles_of(value) if value is not None else []
+        return found[0] if found else None
+
+    @property
+    def fused(self) -> bool:
+        """Whether values of several shapes meet in the grid: see :func:`is_fused`."""
+        return is_fused(self.grid)
+
+
+def is_fused(grid: Grid) -> bool:
+    """Tell whether a grid carries state, contracts computed values, or contracts rows.
+
+    Its tiles and values have shapes of their own, which :mod:`compiler.analysis.frames` compares;
+    in any other grid all windows of a statement are cut alike.
+    """
+    by_rows = any(i.tiling is not None and i.tiling.kind == "rows" for i in grid.indices)
+    return any(
+        isinstance(s, Assign)
+        or (isinstance(s, TileDecl) and by_rows)
+        or (isinstance(s, Accumulate) and isinstance(s.lhs, Computed))
+        for s in inside(grid.body)
+    )
+
+
+def inside(body: list[Statement]) -> Iterator[Statement]:
+    """Yield the statements of a body and of the loops in it."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, Repeat):
+            yield from inside(statement.body)
 
 
 def sites(trace: Trace) -> list[Site]:
@@ -115,14 +152,25 @@ def axes(view: View, site: Site) -> tuple[Axis, ...]:
         extent = stored_elements(buffer) if kind == "parts" else rows_of(view)
         return (Axis(kind, extent, block_of(site.grid, kind), view.index[0], view.tilings[0]),)
     tile = site.tile
-    if tile is None or not view.index:
-        return ()
-    if view.kind == "operand":
+    if view.kind in ("operand", "transposed"):
         assert isinstance(site.statement, Accumulate)
+        assert tile is not None
+        chunk = Axis("K", k_extent(view), tile.nk * KBLOCK, k_index(view), view.tilings[-1])
+        if view.kind == "transposed":
+            return (chunk,)
         groups = tile.gm if view is site.statement.lhs else tile.gn
         rows = Axis("rows", buffer.shape[0], groups * LANES, view.index[0], view.tilings[0])
-        chunk = Axis("K", buffer.shape[1], tile.nk * KBLOCK, view.index[1], view.tilings[1])
         return rows, chunk
+    if site.fused and view.index:
+        found = view_frame(view)
+        cuts = (("rows", found.rows), ("columns", found.cols))
+        parts = [(what, part) for what, part in cuts if part is not None]
+        return tuple(
+            Axis(what, part.extent, part.block, index, tiling)
+            for (what, part), index, tiling in zip(parts, view.index, view.tilings, strict=True)
+        )
+    if tile is None or not view.index:
+        return ()
     columns = Axis("columns", buffer.shape[-1], tile.gn * LANES, view.index[-1], view.tilings[-1])
     if view.kind == "channel_tile":
         return (columns,)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.cluster.residency import Axis, Residency, Side
+from compiler.cluster.residency import Axis, Residency, Side, is_computed
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
 from compiler.program import Advance, Emit, Loop, Ring
-from compiler.vector.context import Allocator, Operand, Placement, TileWindow
+from compiler.vector.context import Allocator, Landing, Operand, Placement, TileWindow
 from kohakuaccel.ir.nodes import Buffer, Statement, Store
 from kohakuaccel.source import Location
 from kohakutpu import isa
 from kohakutpu.config import Machine
-from kohakutpu.lang.ir import Accumulate, Tile, tiles_of
+from kohakutpu.lang.ir import Accumulate, Tile
 
 Item = Loop | Emit | Advance
 Pairs = tuple[tuple[int, int], ...]
@@ -43,6 +43,10 @@ class ClusterContext:
         Where tiles that the vector core computes with land in its L1.
     semaphores : Allocator
         What is left of the cluster's.
+    landings : mapping
+        Where computed operands land in L1A.
+    l1 : mapping
+        What is left of L1A and L1B.
     sharing : float
         How many clusters fill through one memory port.
     """
@@ -55,6 +59,8 @@ class ClusterContext:
     operands: Mapping[Buffer, Operand]
     windows: Mapping[Tile, TileWindow]
     semaphores: Allocator
+    landings: Mapping[Accumulate, Landing]
+    l1: Mapping[Side, Allocator]
     sharing: float = 1.0
 
 
@@ -140,17 +146,17 @@ def feeds(statement: Statement, tile: Tile) -> bool:
     return any(isinstance(s, Accumulate) and s.tile is tile for s in statements([statement]))
 
 
-def reads(statement: Statement, tile: Tile) -> bool:
-    """Tell whether a statement reads ``tile``."""
-    return any(isinstance(s, Store) and tile in tiles_of(s.value) for s in statements([statement]))
-
-
-def reads_as_value(statement: Statement, tile: Tile) -> bool:
-    """Tell whether a statement computes with ``tile`` rather than just storing it."""
+def feeds_again(statement: Statement, tile: Tile) -> bool:
+    """Tell whether a statement adds to ``tile`` what the further sweeps of precision repeat."""
     return any(
-        isinstance(s, Store) and s.value.op != "tile" and tile in tiles_of(s.value)
+        isinstance(s, Accumulate) and s.tile is tile and not is_computed(s)
         for s in statements([statement])
     )
+
+
+def stores(statement: Statement, tile: Tile) -> bool:
+    """Tell whether a statement stores ``tile`` as it is."""
+    return any(isinstance(s, Store) and s.value.tile is tile for s in statements([statement]))
 
 
 def first(body: Sequence[Statement], tile: Tile, does: Callable[[Statement, Tile], bool]) -> int:

@@ -28,11 +28,11 @@ from compiler.cluster.context import (
     TileState,
     emit,
     feeds,
+    feeds_again,
     first,
     last,
     post,
-    reads,
-    reads_as_value,
+    stores,
     wait,
 )
 from compiler.cluster.residency import (
@@ -41,7 +41,8 @@ from compiler.cluster.residency import (
     Panel,
     Rows,
     Side,
-    blocks_of,
+    blocks_of_k,
+    is_computed,
     panel_strides,
     rows_of,
     side_view,
@@ -116,14 +117,14 @@ class _Lowering:
         steps: list[Step] = []
         for index, statement in enumerate(body):
             for state in born:
-                if first(body, state.tile, reads) == index:
+                if state.window is None and first(body, state.tile, stores) == index:
                     steps.append(wait(DRAIN, state.sync.full))
-                if first(body, state.tile, reads_as_value) == index:
-                    steps.append(hand_over(self.context, state, statement.loc))
             if isinstance(statement, TileDecl):
                 steps.append(self._bear(self.tiles[statement.tile]))
             elif isinstance(statement, Accumulate):
-                steps.append(Gemm(statement, LEAD))
+                computed = is_computed(statement)
+                modes = MODES[statement.tile.precision] if computed else (LEAD,)
+                steps += [Gemm(statement, pair) for pair in modes]
             elif isinstance(statement, Repeat):
                 lower = partial(self.body, statement.body)
                 steps += [None, self._repeat(statement, scope, lower)]
@@ -131,9 +132,15 @@ class _Lowering:
                 state = self.tiles[statement.value.tile]
                 steps.append([store(self.context, scope, state, statement)])
             for state in born:
-                if last(body, state.tile, feeds) == index:
+                fed = last(body, state.tile, feeds)
+                if fed == index:
                     steps += self._finish(state, body[: index + 1], scope)
-                if last(body, state.tile, reads) == index:
+                    if state.window is not None:
+                        steps.append(wait(DRAIN, state.sync.full))
+                        steps.append(
+                            hand_over(self.context, state, self.windows.read_at[state.tile])
+                        )
+                if max(fed, last(body, state.tile, stores)) == index:
                     steps.append(post(DRAIN, self.context.node, state.sync.empty))
         return self._join(steps, scope) + [Advance(state.ring) for state in born]
 
@@ -155,8 +162,9 @@ class _Lowering:
         steps: list[Step] = []
         for statement in body:
             if isinstance(statement, Accumulate) and statement.tile is tile:
-                steps.append(Gemm(statement, modes))
-            elif isinstance(statement, Repeat) and feeds(statement, tile):
+                if not is_computed(statement):
+                    steps.append(Gemm(statement, modes))
+            elif isinstance(statement, Repeat) and feeds_again(statement, tile):
                 lower = partial(self._swept, statement.body, tile=tile, modes=modes)
                 steps += [None, self._repeat(statement, scope, lower)]
         return steps
@@ -181,8 +189,11 @@ class _Lowering:
                 result += lower(Scope(env, scope.indices, scope.batch))
             return result
         sweeps = [s for s in statements(repeat.body) if isinstance(s, Accumulate)]
-        if not count and any(not self._width(sweep) for sweep in sweeps):
+        if not count and any(not s.extent.evaluate(scope.env) for s in sweeps):
             count = 1  # no K at all: one block of zeros clears the tile
+        ahead = self.windows.ahead(repeat)
+        if ahead:
+            return self._pipelined(repeat, ahead, count, scope)
         for start, length in self._segments(repeat, count, scope):
             loop = Loop(symbol.name, length)
             self.open.append(loop)
@@ -190,6 +201,30 @@ class _Lowering:
             self.open.pop()
             result.append(loop)
         return result
+
+    def _pipelined(
+        self, repeat: Repeat, ahead: Sequence[Statement], count: int, scope: Scope
+    ) -> list[Item]:
+        """Run the statements ``ahead`` one pass before those that wait for the vector core.
+
+        So the vector core computes with the tiles of one pass while the next ones are swept.
+        """
+        symbol = repeat.index.symbol
+        behind = [statement for statement in repeat.body if statement not in ahead]
+
+        def lower(body: Sequence[Statement], value: IndexValue) -> list[Item]:
+            return self.body(body, scope.inside(symbol, value))
+
+        if not count:
+            return []
+        loop = Loop(symbol.name, count - 1)
+        result = lower(ahead, IndexValue(0))
+        if loop.count:
+            self.open.append(loop)
+            loop.body = lower(ahead, IndexValue(1, loop)) + lower(behind, IndexValue(0, loop))
+            self.open.pop()
+            result.append(loop)
+        return result + lower(behind, IndexValue(count - 1))
 
     def _segments(self, repeat: Repeat, count: int, scope: Scope) -> list[tuple[int, int]]:
         """Cut a loop so that chunks of K that are shorter than ``nk`` blocks stand alone."""
@@ -203,21 +238,18 @@ class _Lowering:
                     length = inner.index.count.evaluate(scope.env) if known else 1
                     other = IndexValue(0, Loop("", max(1, length)))
                     fixed = fixed.inside(inner.index.symbol, other)
-                elif isinstance(inner, Accumulate) and symbol in inner.lhs.index[1].symbols():
+                elif isinstance(inner, Accumulate) and symbol in inner.chunk.symbols():
                     blocks, nk = self._chunking(inner)
-                    if blocks % nk and fixed.span(inner.lhs.index[1])[1] == blocks // nk:
+                    if blocks % nk and fixed.span(inner.chunk)[1] == blocks // nk:
                         shorter.add(value)
         first = 1 if 0 in shorter else 0
         last = count - 1 if count - 1 in shorter else count
         cuts = [(0, first), (first, last - first), (last, count - last)]
         return [(start, length) for start, length in cuts if length > 0]
 
-    def _width(self, statement: Accumulate) -> int:
-        return self.context.operands[statement.lhs.buffer].width
-
     def _chunking(self, statement: Accumulate) -> tuple[int, int]:
         """Return the blocks of K and how many of them a chunk has."""
-        blocks = blocks_of(self.context.operands[statement.lhs.buffer])
+        blocks = blocks_of_k(statement, self.context.operands)
         return blocks, self.tiles[statement.tile].nk
 
     # Contractions.
@@ -246,8 +278,9 @@ class _Lowering:
         """Tell whether two contractions read the same region from a stream."""
         if other is None or self._chunking(one.statement) != self._chunking(other.statement):
             return False
-        views = side_view(one.statement, side), side_view(other.statement, side)
-        chunks = [scope.form(view.index[1]) for view in views]
+        if side == "A" and (is_computed(one.statement) or is_computed(other.statement)):
+            return one.statement is other.statement
+        chunks = [scope.form(step.statement.chunk) for step in (one, other)]
         rows = [rows_of(step.statement, side, step.mode(side), scope) for step in (one, other)]
         return chunks[0] == chunks[1] and rows[0] == rows[1]
 
@@ -261,12 +294,25 @@ class _Lowering:
         freed: list[Handshake] = []
         moves: list[Item] = []
         operands: dict[str, Any] = {}
+        landed: list[tuple[int, int]] = []  # waits for a computed operand
+        released: list[tuple[int, int]] = []
         for side in SIDES:
             name = side.lower()
+            if side == "A" and is_computed(step.statement):
+                landing = self.context.landings[step.statement]
+                place = landing.size * landing.modes.index(step.mode(side))
+                operands["a"] = Affine(place, ring=landing.ring)
+                operands["a_stride"] = landing.stride
+                if not self._same(step, before, side, scope):
+                    landed.append((landing.full[1], 1))
+                if not self._same(step, after, side, scope):
+                    released.append((self.context.mate, landing.empty))
+                    moves.append(Advance(landing.ring))
+                continue
             rows = rows_of(step.statement, side, step.mode(side), scope)
             panel = self.windows.residency.panels.get(rows)
             if panel is not None:
-                chunk = scope.position(side_view(step.statement, side).index[1], state.nk)
+                chunk = scope.position(step.statement.chunk, state.nk)
                 operands[name] = self._in_panel(panel, chunk)
                 operands[f"{name}_stride"] = panel.blocks
                 continue
@@ -283,7 +329,8 @@ class _Lowering:
         waits = [(h.full, 1) for h in filled[-1:] if h.full is not None]
         if fills:
             fills[-1].posts = tuple((node, semaphore) for semaphore, _ in waits)
-        posts = [(node, h.empty) for h in freed if h.empty is not None]
+        waits += landed
+        posts = [*released, *((node, h.empty) for h in freed if h.empty is not None)]
         flag: Nonzero | bool = True
         if not state.started:
             flag = Nonzero(Affine(0, tuple((loop, 1) for loop in self.open[state.depth :])))
@@ -295,7 +342,7 @@ class _Lowering:
     def _blocks(self, statement: Accumulate, scope: Scope) -> int:
         """Return how many blocks of K this chunk has."""
         blocks, nk = self._chunking(statement)
-        low, high = scope.span(statement.lhs.index[1])
+        low, high = scope.span(statement.chunk)
         if not blocks % nk or high < blocks // nk:
             return nk
         if low != high:
@@ -305,7 +352,7 @@ class _Lowering:
     def _stream(self, step: Gemm, side: Side, rows: Rows, blocks: int, scope: Scope) -> Emit:
         ring, handshake = self.windows.residency.streams[side], self.windows.streams[side]
         nk, view = self.tiles[step.statement.tile].nk, side_view(step.statement, side)
-        chunk = scope.position(view.index[1])
+        chunk = scope.position(step.statement.chunk)
         item = fill(self.context, scope, rows, chunk, nk, blocks, Affine(ring=ring), nk, view.loc)
         if handshake.empty is not None:
             item.waits = ((handshake.empty, 1),)

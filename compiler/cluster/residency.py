@@ -8,7 +8,7 @@ L1, and time before the first contraction. Panels are added as long as the estim
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
@@ -22,7 +22,7 @@ from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, View
 from kohakuaccel.source import Location
 from kohakutpu import costs
 from kohakutpu.config import KBLOCK, LANES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Accumulate, Tile
+from kohakutpu.lang.ir import Accumulate, Computed, Tile, TileDecl, row_index
 
 Side = Literal["A", "B"]
 
@@ -54,13 +54,17 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Which rows an operand contributes, and which term of them is stored: what a panel holds."""
+    """Which rows an operand contributes, and which term of them is stored: what a panel holds.
+
+    A transposed operand contributes all its columns.
+    """
 
     side: Side
     buffer: Buffer
     form: AffineForm
     groups: int
     mode: str
+    transposed: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -97,14 +101,27 @@ class Residency:
     always_streams: bool = True
 
 
-def blocks_of(operand: Operand) -> int:
+def blocks_of(operand: Operand, transposed: bool = False) -> int:
     """Return the blocks of 32 that hold K; without any K there is still one, of zeros."""
-    return max(1, -(-operand.width // KBLOCK))
+    return max(1, -(-(operand.rows if transposed else operand.width) // KBLOCK))
+
+
+def blocks_of_k(statement: Accumulate, operands: Mapping[Buffer, Operand]) -> int:
+    """Return the blocks of all of the K that a contraction takes a chunk of."""
+    view = statement.views[0]
+    return blocks_of(operands[view.buffer], view.kind == "transposed")
+
+
+def is_computed(statement: Accumulate) -> bool:
+    """Tell whether the left operand comes from the vector core."""
+    return isinstance(statement.lhs, Computed)
 
 
 def side_view(statement: Accumulate, side: Side) -> View:
-    """Return the operand of one side."""
-    return statement.lhs if side == "A" else statement.rhs
+    """Return the operand of one side, a window of a buffer."""
+    view = statement.lhs if side == "A" else statement.rhs
+    assert isinstance(view, View)
+    return view
 
 
 def side_groups(tile: Tile, side: Side, scope: Scope) -> int:
@@ -115,8 +132,9 @@ def side_groups(tile: Tile, side: Side, scope: Scope) -> int:
 def rows_of(statement: Accumulate, side: Side, mode: str, scope: Scope) -> Rows:
     """Return what a panel for this operand would hold; the scope is that of the instance."""
     view = side_view(statement, side)
-    form = scope.form(view.index[0])
-    return Rows(side, view.buffer, form, side_groups(statement.tile, side, scope), mode)
+    form = scope.form(row_index(view))
+    groups = side_groups(statement.tile, side, scope)
+    return Rows(side, view.buffer, form, groups, mode, view.kind == "transposed")
 
 
 @dataclass(eq=False, slots=True)
@@ -127,6 +145,8 @@ class _Use:
     groups: int
     nk: int
     loc: Location
+    transposed: bool
+    blocks: int  # in all sweeps of an instance
 
     @property
     def region(self) -> int:
@@ -169,47 +189,93 @@ def decide(
         If not even one chunk of every operand fits.
     """
     result = Residency()
-    by_side: dict[Side, list[_Use]] = {side: _uses(body, side, scope, operands) for side in SIDES}
+    by_side: dict[Side, list[_Use | None]] = {
+        side: _uses(body, side, scope, operands) for side in SIDES
+    }
     groups = [group for side in SIDES for group in _groups(side, by_side[side], scope, axes)]
     free: dict[Side, int] = {side: allocators[side].left for side in SIDES}
     panels = _choose(groups, _contracting(body, scope, axes, operands, machine), sharing, free)
     for side in SIDES:
         mine = [panel for panel in panels if panel.rows.side == side]
         _allocate(result, by_side[side], mine, side, allocators[side])
-    result.always_streams = not any(
-        a.rows in result.panels and b.rows in result.panels
+    panels_only = (
+        (a is None or a.rows in result.panels) and b is not None and b.rows in result.panels
         for a, b in zip(by_side["A"], by_side["B"], strict=True)
     )
+    result.always_streams = not any(panels_only)
     return result
 
 
 def _uses(
     body: Sequence[Statement], side: Side, scope: Scope, operands: Mapping[Buffer, Operand]
-) -> list[_Use]:
+) -> list[_Use | None]:
+    """Return the uses of every contraction in order, ``None`` where its operand is computed."""
     inner = {s.index.symbol for s in statements(body) if isinstance(s, Repeat)}
-    result: list[_Use] = []
+    result: list[_Use | None] = []
     for statement in statements(body):
-        if isinstance(statement, Accumulate):
-            view, tile = side_view(statement, side), statement.tile
-            groups, nk = side_groups(tile, side, scope), tile.nk.evaluate(scope.env)
-            fixed = not view.index[0].symbols() & inner
-            for modes in MODES[tile.precision]:
-                mode = modes[0 if side == "A" else 1]
-                rows = rows_of(statement, side, mode, scope) if fixed else None
-                operand = operands[view.buffer]
-                result.append(_Use(rows, operand, view.buffer, groups, nk, view.loc))
+        if not isinstance(statement, Accumulate):
+            continue
+        if side == "A" and is_computed(statement):
+            result += [None] * len(MODES[statement.tile.precision])
+            continue
+        view, tile = side_view(statement, side), statement.tile
+        groups, nk = side_groups(tile, side, scope), tile.nk.evaluate(scope.env)
+        fixed = not row_index(view).symbols() & inner
+        swept = swept_blocks(body, statement, scope, operands)
+        for modes in MODES[tile.precision]:
+            mode = modes[0 if side == "A" else 1]
+            rows = rows_of(statement, side, mode, scope) if fixed else None
+            operand, turned = operands[view.buffer], view.kind == "transposed"
+            result.append(_Use(rows, operand, view.buffer, groups, nk, view.loc, turned, swept))
     return result
 
 
-def _groups(side: Side, uses: Sequence[_Use], scope: Scope, axes: Sequence[Axis]) -> list[_Group]:
+def swept_blocks(
+    body: Sequence[Statement],
+    statement: Accumulate,
+    scope: Scope,
+    operands: Mapping[Buffer, Operand],
+) -> int:
+    """Return the blocks of K that one contraction of an instance runs over, all loops together."""
+    born = _loops_around(body, lambda s: isinstance(s, TileDecl) and s.tile is statement.tile)
+    mine = _loops_around(body, lambda s: s is statement)
+    times = prod(_count(loop, scope) for loop in born)
+    sweep = [loop for loop in mine if loop not in born]
+    if any(loop.index.symbol in statement.chunk.symbols() for loop in sweep):
+        return times * blocks_of_k(statement, operands)
+    return times * statement.tile.nk.evaluate(scope.env)
+
+
+def _count(loop: Repeat, scope: Scope) -> int:
+    count = loop.index.count
+    return count.evaluate(scope.env) if count.symbols() <= scope.env.keys() else 1
+
+
+def _loops_around(body: Sequence[Statement], wanted: Callable[[Statement], bool]) -> list[Repeat]:
+    """Return the loops of a body around the statement that is wanted, outermost first."""
+    for statement in body:
+        if isinstance(statement, Repeat):
+            if any(map(wanted, statements(statement.body))):
+                return [statement, *_loops_around(statement.body, wanted)]
+        elif wanted(statement):
+            return []
+    return []
+
+
+def _groups(
+    side: Side, uses: Sequence[_Use | None], scope: Scope, axes: Sequence[Axis]
+) -> list[_Group]:
     """Gather uses of the same rows, with the ways to bring these in; the first is to stream."""
     found: dict[Rows | _Use, list[_Use]] = {}
     for use in uses:
+        if use is None:
+            continue
         found.setdefault(use if use.rows is None else use.rows, []).append(use)
     result: list[_Group] = []
     for key, same in found.items():
         options = [_streaming(same, axes)]
-        if isinstance(key, Rows) and max(blocks_of(same[0].operand), key.groups) <= COUNT_MAX:
+        blocks = blocks_of(same[0].operand, same[0].transposed)
+        if isinstance(key, Rows) and max(blocks, key.groups) <= COUNT_MAX:
             options += _panels(key, same[0], scope, axes)
         result.append(_Group(side, same, options))
     return result
@@ -217,13 +283,22 @@ def _groups(side: Side, uses: Sequence[_Use], scope: Scope, axes: Sequence[Axis]
 
 def _streaming(uses: Sequence[_Use], axes: Sequence[Axis]) -> _Option:
     instances = prod(axis.count for axis in axes)
-    filled = sum(instances * use.groups * _row_words(use.operand) for use in uses)
-    first = max(use.groups * min(_row_words(use.operand), use.nk * CHUNK_WORDS) for use in uses)
+    filled = sum(instances * _swept_words(use) for use in uses)
+    first = max(use.groups * min(_row_words(use), use.nk * CHUNK_WORDS) for use in uses)
     return _Option(None, filled, first)
 
 
-def _row_words(operand: Operand) -> int:
-    """Return the words of a group of rows."""
+def _swept_words(use: _Use) -> int:
+    """Return the words that streaming an operand takes in one instance."""
+    blocks = blocks_of(use.operand, use.transposed)
+    return -(-use.blocks * use.groups * _row_words(use) // blocks)
+
+
+def _row_words(use: _Use) -> int:
+    """Return the words of a group of rows, all of K."""
+    operand = use.operand
+    if use.transposed:
+        return -(-LANES * operand.rows // FP16_PER_WORD)
     return LANES * -(-operand.width // FP16_PER_WORD)
 
 
@@ -239,7 +314,7 @@ def _contracting(
     for statement in statements(body):
         if isinstance(statement, Accumulate):
             gm, gn = (side_groups(statement.tile, side, scope) for side in SIDES)
-            blocks = blocks_of(operands[statement.lhs.buffer])
+            blocks = swept_blocks(body, statement, scope, operands)
             sweeps = len(MODES[statement.tile.precision])
             cycles += sweeps * costs.gemm(machine, gm, gn, blocks).cycles
     return cycles * prod(axis.count for axis in axes)
@@ -282,24 +357,25 @@ def _choose(
 
 def _panels(rows: Rows, use: _Use, scope: Scope, axes: Sequence[Axis]) -> list[_Option]:
     """Return a panel for every level at which it saves fills."""
-    operand = use.operand
+    operand, per_instance = use.operand, _swept_words(use)
     depends = [
         (operand.batch_strides[n] if n < len(scope.batch) else _chooses(rows, scope, axis)) != 0
         for n, axis in enumerate(axes)
     ]
-    once = rows.groups * _row_words(operand)
+    once = rows.groups * _row_words(use)
     result: list[_Option] = []
     for level in range(len(axes) + 1):
         inside = range(level, len(axes))
-        if all(depends[n] or axes[n].count == 1 for n in inside):
+        if all(depends[n] or axes[n].count == 1 for n in inside) and per_instance <= once:
             continue
         moving = tuple(n for n in inside if depends[n] and axes[n].count > 1)
         outside = prod(axes[n].count for n in range(level))
         counts = tuple(axes[n].count for n in moving)
         slots = 1 if outside == 1 else 2
         last = moving[-1] if moving else 0
-        adjacent = last >= len(scope.batch) and _chooses(rows, scope, axes[last]) == 1
-        blocks = blocks_of(operand)
+        adjacent = bool(moving) and last >= len(scope.batch)
+        adjacent = adjacent and _chooses(rows, scope, axes[last]) == 1
+        blocks = blocks_of(operand, use.transposed)
         panel = Panel(rows, level, moving, counts, adjacent, blocks, slots, use.loc)
         first = prod(counts) * once
         result.append(_Option(panel, outside * first, first))
@@ -314,14 +390,14 @@ def _chooses(rows: Rows, scope: Scope, axis: Axis) -> int:
 
 def _allocate(
     result: Residency,
-    uses: Sequence[_Use],
+    uses: Sequence[_Use | None],
     panels: Sequence[Panel],
     side: Side,
     allocator: Allocator,
 ) -> None:
     memory = f"L1{side}"
     held = {panel.rows for panel in panels}
-    streaming = [use for use in uses if use.rows not in held]
+    streaming = [use for use in uses if use is not None and use.rows not in held]
     if streaming:
         largest = max(streaming, key=lambda use: use.region)
         taken = sum(panel.size * panel.slots for panel in panels)

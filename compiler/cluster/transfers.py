@@ -42,6 +42,8 @@ def fill(
     It loads ``groups`` groups of rows, those of one tile if 0.
     """
     operand = context.operands[rows.buffer]
+    if rows.transposed:
+        return _fill_transposed(context, scope, rows, chunk, nk, blocks, l1, l1_stride, loc)
     row = place(((scope.indices[s], c) for s, c in rows.form.coefficients), rows.form.constant)
     height = LANES * rows.groups
     mem = quarters(
@@ -61,6 +63,40 @@ def fill(
         "rows": Left(operand.rows, Affine(*scaled(row, height))),
         "k": Left(operand.width, Affine(*scaled(chunk, nk * KBLOCK))),
         "mode": rows.mode,
+    }
+    return emit(isa.FILL, operands, loc)
+
+
+def _fill_transposed(
+    context: ClusterContext,
+    scope: Scope,
+    rows: Rows,
+    chunk: Position,
+    nk: int,
+    blocks: int,
+    l1: Affine,
+    l1_stride: int,
+    loc: Location,
+) -> Emit:
+    """Return the ``FILL`` of an operand that has K along its rows, all its columns."""
+    operand = context.operands[rows.buffer]
+    mem = quarters(
+        operand,
+        scaled(scope.batch_position(operand), QUARTERS_PER_WORD),
+        scaled(chunk, nk * KBLOCK * operand.row_words * QUARTERS_PER_WORD),
+    )
+    operands: dict[str, Any] = {
+        "buffer": rows.side,
+        "l1": l1,
+        "l1_stride": l1_stride,
+        "mem": mem,
+        "stride": operand.row_words,
+        "g": rows.groups,
+        "nk": blocks,
+        "rows": Left(operand.width),
+        "k": Left(operand.rows, Affine(*scaled(chunk, nk * KBLOCK))),
+        "mode": rows.mode,
+        "transpose": True,
     }
     return emit(isa.FILL, operands, loc)
 
@@ -109,7 +145,8 @@ def hand_over(context: ClusterContext, state: TileState, loc: Location) -> list[
 def store(context: ClusterContext, scope: Scope, state: TileState, statement: Store) -> Emit:
     """Drain a tile to memory as it is: an FP32 buffer gets the accumulator, FP16 its rounding."""
     operand = context.operands[statement.view.buffer]
-    row, column = (scope.position(index) for index in statement.view.index)
+    positions = [scope.position(index) for index in statement.view.index]
+    row, column = positions if len(positions) == 2 else (positions[0], (0, ()))  # whole rows
     height, width = LANES * state.gm, LANES * state.gn
     operands = {
         **_tile_operands(state),

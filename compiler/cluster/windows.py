@@ -15,12 +15,13 @@ from compiler.cluster.context import (
     TileState,
     sync,
 )
-from compiler.cluster.residency import SIDES, Panel, Side, decide
+from compiler.cluster.residency import Panel, Side, decide, is_computed
 from compiler.passes.stage import statements
 from compiler.program import Ring
 from compiler.vector.context import Allocator, Placement
-from kohakuaccel.ir.nodes import Repeat, Statement
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
+from kohakuaccel.ir.nodes import Repeat, Statement, Store
+from kohakuaccel.source import Location
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, tiles_of, value_of
 
 POSTS = 2  # of one instruction
 
@@ -43,39 +44,73 @@ class Windows:
         queue of the engine that waits for them.
     placements : list of Placement
         For the plan.
+    read_at : dict
+        Where the vector core first computes with a tile.
     """
 
     def __init__(self, body: Sequence[Statement], context: ClusterContext) -> None:
         self._context = context
         self.prologue: list[Item] = []
         self.epilogue: list[Item] = []
-        machine, node = context.machine, context.node
-        limits: dict[Side, Allocator] = {
-            side: Allocator(f"entries of L1{side} of cluster {node}", machine.l1_entries)
-            for side in SIDES
-        }
         self.residency = decide(
             body,
             context.scope,
             context.axes,
             context.operands,
-            limits,
-            machine,
+            context.l1,
+            context.machine,
             context.sharing,
         )
         self.placements = list(self.residency.placements)
         self.streams: dict[Side, Handshake] = {}
         self.panels: dict[int, tuple[list[Panel], Handshake]] = {}
         self.tiles: dict[Tile, TileState] = {}
+        self.read_at: dict[Tile, Location] = {}
+        for statement in statements(body):
+            value = value_of(statement)
+            for tile in tiles_of(value) if value is not None else ():
+                self.read_at.setdefault(tile, statement.loc)
         self._place_streams(body)
         self._place_panels()
         self._place_tiles(body)
+
+    def ahead(self, repeat: Repeat) -> list[Statement]:
+        """Return what of a loop's body runs a pass ahead of the rest, nothing if all is in step.
+
+        Tiles that need nothing of the vector core may be swept early if others of the same pass
+        wait for it, and if two of each fit where the vector core computes with them.
+        """
+        if not any(isinstance(s, Accumulate) and is_computed(s) for s in statements(repeat.body)):
+            return []
+        late = {
+            s.tile for s in statements(repeat.body) if isinstance(s, Accumulate) and is_computed(s)
+        }
+        born = [s.tile for s in repeat.body if isinstance(s, TileDecl) and s.tile not in late]
+        early = [tile for tile in born if tile in self.tiles]
+        slots = [self.tiles[tile].window for tile in early]
+        if any(window is not None and window.ring.slots < 2 for window in slots):
+            return []
+        symbol = repeat.index.symbol
+        result: list[Statement] = []
+        for statement in repeat.body:
+            inner = list(statements([statement]))
+            fed = {s.tile for s in inner if isinstance(s, (Accumulate, TileDecl))}
+            stored = {
+                s.value.tile for s in inner if isinstance(s, Store) and s.value.tile is not None
+            }
+            if not (fed or stored) or not fed | stored <= set(early):
+                continue
+            if any(isinstance(s, Accumulate) and symbol in s.chunk.symbols() for s in inner):
+                return []  # its last chunk may be shorter than the others
+            result.append(statement)
+        return result
 
     def _place_streams(self, body: Sequence[Statement]) -> None:
         streams = self.residency.streams
         lockstep = (
             len(streams) == 2
             and not self.residency.panels
+            and not self._context.landings
             and streams["A"].slots == streams["B"].slots
             and not _has_neighbours(body)
         )
@@ -100,6 +135,9 @@ class Windows:
             alone = not self.residency.always_streams
             full = alone and level == innermost
             empty = alone and group[0].slots > 1 and inside < 2
+            if self._context.landings:
+                # Contractions of one instance have streams in common or none: imply nothing.
+                full, empty = level == innermost, group[0].slots > 1
             name = " ".join(panel.rows.buffer.name for panel in group)
             self.panels[level] = (
                 group,

@@ -52,7 +52,7 @@ def choose_knobs(program: Specialised, machine: Machine) -> Env:
             break
         stage = Stage(0, grid, env, grid.indices)
         batch = collapse_batch(program, buffers(grid.body))
-        if stage.is_contraction:
+        if stage.is_contraction and not stage.is_fused:
             _choose_tiles(stage, batch, program, machine, env, opened, outer)
         _choose_blocks(stage, batch, machine, env, opened)
     return {**env, **{knob: 1 for knob in opened if knob not in env}}
@@ -222,7 +222,7 @@ def _contractions(stage: Stage, operands: Mapping[Buffer, Operand], env: Env) ->
         first = next((s for s in body if isinstance(s, Accumulate) and s.tile is tile), None)
         if first is None:
             continue
-        lhs, rhs = operands[first.lhs.buffer], operands[first.rhs.buffer]
+        lhs, rhs = (operands[view.buffer] for view in first.views)
         groups = [max(1, -(-operand.rows // LANES)) for operand in (lhs, rhs)]
         sweeps = tile.sweeps * len(MODES[tile.precision])
         result.append(

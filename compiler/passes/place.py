@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from compiler.analysis.sites import block_of
 from compiler.cluster import Axis, ClusterContext, lower_cluster
+from compiler.cluster.residency import MODES, SIDES, Side
 from compiler.estimate import sharing
 from compiler.passes.epilogue import lower_vector_half, vector_half
 from compiler.passes.scope import Scope
@@ -20,17 +22,19 @@ from compiler.program import Advance, Emit, Loop, Ring
 from compiler.vector import (
     Allocator,
     IndexValue,
+    Landing,
     Placement,
     TileWindow,
     VectorContext,
     VectorLowering,
 )
+from compiler.vector.emit import VDRAIN, sync
 from kohakuaccel.errors import CallError, CapacityError
 from kohakuaccel.ir.expr import Symbol
-from kohakuaccel.ir.nodes import Statement, Store
+from kohakuaccel.ir.nodes import Statement
 from kohakuaccel.source import call_site
 from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Tile, tiles_of
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, tiles_of, value_of
 
 Item = Loop | Emit | Advance
 Indices = Mapping[Symbol, IndexValue]
@@ -131,7 +135,7 @@ def place_stage(
             work.pair(result, cluster, vector, axes, where, outer)
         else:
             node = machine.of_kind("V")[unit].id
-            lowering = work.vector(stage.grid.body, node, axes[0], outer[node], {})
+            lowering = work.vector(stage.grid.body, node, axes[0], outer[node], Shared())
             result.items[node] = axes[0].around(lowering)
             result.shares.append(work.share(node, "V", where, axes[0], lowering))
     return result
@@ -161,7 +165,16 @@ def try_epilogue(
     axes = Axes(_names(stage, batch), ranges, stage, len(batch.counts))
     cluster, vector = (node.id for node in machine.pairs[0])
     semaphores = Allocator(f"semaphores of cluster {cluster}", SEMAPHORES)
-    return work.epilogue(vector, cluster, axes, outer, semaphores)[0]
+    entries = work.l1_of(cluster)["A"]
+    return work.epilogue(vector, cluster, axes, outer, semaphores, entries)[0]
+
+
+def _rows(stage: Stage) -> int:
+    """Return how many rows every value of a fused stage has."""
+    for statement in statements(stage.grid.body):
+        if isinstance(statement, TileDecl):
+            return LANES * statement.tile.gm.evaluate(stage.env)
+    return block_of(stage.grid, "rows").evaluate(stage.env)
 
 
 def _names(stage: Stage, batch: Batch) -> list[str]:
@@ -202,6 +215,15 @@ class Axes:
         return [*lowering.prologue, *items, *lowering.epilogue]
 
 
+@dataclass(eq=False, slots=True)
+class Shared:
+    """What both halves of a pair know: where tiles and computed operands land."""
+
+    windows: dict[Tile, TileWindow] = field(default_factory=dict[Tile, TileWindow])
+    landings: dict[Accumulate, Landing] = field(default_factory=dict[Accumulate, Landing])
+    placements: list[Placement] = field(default_factory=list[Placement])
+
+
 class _Work:
     def __init__(
         self, stage: Stage, program: Specialised, machine: Machine, batch: Batch, units: int
@@ -211,6 +233,7 @@ class _Work:
         self.machine = machine
         self.batch = batch
         self.vector_body = vector_half(stage.grid.body)
+        self.rows = _rows(stage) if stage.is_fused else 0
         self.sharing = sharing([cluster.id for cluster, _ in machine.pairs[:units]], machine)
 
     def pair(
@@ -224,9 +247,12 @@ class _Work:
     ) -> None:
         """Lower both halves of one pair."""
         semaphores = Allocator(f"semaphores of cluster {cluster}", SEMAPHORES)
-        windows: dict[Tile, TileWindow] = {}
+        l1 = self.l1_of(cluster)
+        shared = Shared()
         if self.vector_body:
-            lowering, windows = self.epilogue(vector, cluster, axes[1], outer[vector], semaphores)
+            lowering, shared = self.epilogue(
+                vector, cluster, axes[1], outer[vector], semaphores, l1["A"]
+            )
             result.items[vector] = axes[1].around(lowering)
             result.shares.append(self.share(vector, "V", where, axes[1], lowering))
         scope = Scope(self.stage.env, {**outer[cluster], **axes[0].indices}, axes[0].batch)
@@ -237,30 +263,71 @@ class _Work:
             scope,
             axes[0].axes,
             self.batch.operands,
-            windows,
+            shared.windows,
             semaphores,
+            shared.landings,
+            l1,
             self.sharing,
         )
         half = lower_cluster(self.stage.grid.body, context)
         result.items[cluster] = half.body
-        result.shares.append(Share(cluster, "C", *where, axes[0].instances, tuple(half.placements)))
+        placements = (*half.placements, *shared.placements)
+        result.shares.append(Share(cluster, "C", *where, axes[0].instances, placements))
+
+    def l1_of(self, cluster: int) -> dict[Side, Allocator]:
+        """Return the operand memories of a cluster, empty."""
+        entries = self.machine.l1_entries
+        return {
+            side: Allocator(f"entries of L1{side} of cluster {cluster}", entries) for side in SIDES
+        }
 
     def epilogue(
-        self, node: int, cluster: int, axes: Axes, outer: Indices, credits: Allocator
-    ) -> tuple[VectorLowering, dict[Tile, TileWindow]]:
-        """Lower the vector half, with two places for the tile if they fit."""
-        tiles = [
-            tile
-            for s in statements(self.vector_body)
-            if isinstance(s, Store)
-            for tile in tiles_of(s.value)
-        ]
-        tiles = list(dict.fromkeys(tiles))
+        self,
+        node: int,
+        cluster: int,
+        axes: Axes,
+        outer: Indices,
+        credits: Allocator,
+        entries: Allocator,
+    ) -> tuple[VectorLowering, Shared]:
+        """Lower the vector half, with two places for the tiles if they fit."""
+        values = [value_of(s) for s in statements(self.vector_body)]
+        tiles = dict.fromkeys(tile for v in values if v is not None for tile in tiles_of(v))
         numbers = {tile: credits.allocate(f"tile {tile.name} credit") for tile in tiles}
+        semaphores = Allocator(f"semaphores of vector core {node}", SEMAPHORES)
+        shared = self._landings(cluster, credits, semaphores, entries)
+        first = len(semaphores.claims)
         try:
-            return self._with_windows(node, cluster, axes, outer, numbers, 2)
+            return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 2)
         except CapacityError:
-            return self._with_windows(node, cluster, axes, outer, numbers, 1)
+            del semaphores.claims[first:]
+            return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 1)
+
+    def _landings(
+        self, cluster: int, full: Allocator, empty: Allocator, entries: Allocator
+    ) -> Shared:
+        """Give every computed operand a ring of regions in L1A."""
+        env, shared = self.stage.env, Shared()
+        for statement in statements(self.vector_body):
+            if not isinstance(statement, Accumulate):
+                continue
+            tile = statement.tile
+            groups, blocks = tile.gm.evaluate(env), tile.nk.evaluate(env)
+            modes = tuple(dict.fromkeys(pair[0] for pair in MODES[tile.precision]))
+            size, place = groups * blocks, groups * blocks * len(modes)
+            slots = 2 if 4 * place <= entries.limit else 1
+            name = f"the operand of {tile.name}"
+            fix = "use fewer rows or fewer columns in a block"
+            base = entries.allocate(name, slots * place, statement.loc, fix)
+            ring = Ring(f"operand of {tile.name}", base, place, slots)
+            arrived = cluster, full.allocate(f"{name} full")
+            free = empty.allocate(f"{name} empty")
+            landing = Landing(cluster, ring, blocks, size, modes, arrived, free)
+            shared.landings[statement] = landing
+            shared.placements.append(
+                Placement(tile.name, "operand", "L1A", base, place, slots, statement.loc)
+            )
+        return shared
 
     def _with_windows(
         self,
@@ -269,12 +336,13 @@ class _Work:
         axes: Axes,
         outer: Indices,
         credits: Mapping[Tile, int],
+        semaphores: Allocator,
+        shared: Shared,
         slots: int,
-    ) -> tuple[VectorLowering, dict[Tile, TileWindow]]:
+    ) -> tuple[VectorLowering, Shared]:
         l1 = Allocator(f"L1 words of vector core {node}", self.machine.vl1_words)
-        semaphores = Allocator(f"semaphores of vector core {node}", SEMAPHORES)
         env = self.stage.env
-        windows: dict[Tile, TileWindow] = {}
+        windows = shared.windows
         placements: list[Placement] = []
         for tile, credit in credits.items():
             rows, cols = LANES * tile.gm.evaluate(env), LANES * tile.gn.evaluate(env)
@@ -294,9 +362,17 @@ class _Work:
             placements.append(
                 Placement(tile.name, "tile", "L1", base, rows * stride, slots, tile.loc)
             )
-        lowering = self.vector(self.vector_body, node, axes, outer, windows, l1, semaphores)
+        lowering = self.vector(self.vector_body, node, axes, outer, shared, l1, semaphores)
         lowering.placements[:0] = placements
-        return lowering, windows
+        for landing in shared.landings.values():
+            self._credit(landing, node, lowering)
+        return lowering, shared
+
+    def _credit(self, landing: Landing, node: int, lowering: VectorLowering) -> None:
+        """Let a vector core start with credits for the places of a landing, and end with them."""
+        slots, empty = landing.ring.slots, landing.empty
+        lowering.prologue += sync(VDRAIN, (), [(node, empty)] * slots)
+        lowering.epilogue += sync(VDRAIN, [(empty, slots)])
 
     def vector(
         self,
@@ -304,7 +380,7 @@ class _Work:
         node: int,
         axes: Axes,
         outer: Indices,
-        windows: Mapping[Tile, TileWindow],
+        shared: Shared,
         l1: Allocator | None = None,
         semaphores: Allocator | None = None,
     ) -> VectorLowering:
@@ -328,7 +404,9 @@ class _Work:
             Allocator(f"register beats of vector core {node}", machine.registers),
             semaphores or Allocator(f"semaphores of vector core {node}", SEMAPHORES),
             axes.batch,
-            windows,
+            shared.windows,
+            rows=self.rows,
+            landings=shared.landings,
         )
         return lower_vector_half(body, context)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from compiler.analysis.sites import is_fused
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import Expr, Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store
-from kohakutpu.lang.ir import Accumulate, loads
+from kohakutpu.lang.ir import Accumulate, loads, value_of
 
 
 @dataclass(eq=False, slots=True)
@@ -41,6 +42,11 @@ class Stage:
     def is_contraction(self) -> bool:
         """Whether clusters take part."""
         return any(isinstance(s, Accumulate) for s in statements(self.grid.body))
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether values of several shapes meet in it, all of the same rows."""
+        return is_fused(self.grid)
 
     def describe(self) -> str:
         """Return the stage as a line."""
@@ -137,9 +143,11 @@ def buffers(body: Sequence[Statement]) -> list[Buffer]:
     found: dict[Buffer, None] = {}
     for statement in statements(body):
         if isinstance(statement, Accumulate):
-            found[statement.lhs.buffer] = found[statement.rhs.buffer] = None
-        elif isinstance(statement, Store):
-            found.update((view.buffer, None) for view in loads(statement.value))
+            found.update((view.buffer, None) for view in statement.views)
+        value = value_of(statement)
+        if value is not None:
+            found.update((view.buffer, None) for view in loads(value))
+        if isinstance(statement, Store):
             found[statement.view.buffer] = None
     return list(found)
 

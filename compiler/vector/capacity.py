@@ -10,7 +10,7 @@ from compiler.vector.geometry import Block, folded
 from compiler.vector.homes import ShortageError
 from compiler.vector.plan import Plan, plan
 from kohakuaccel.errors import CapacityError, InternalError
-from kohakuaccel.ir.nodes import Statement
+from kohakuaccel.ir.nodes import Statement, Store
 from kohakuaccel.source import Location
 
 
@@ -77,7 +77,8 @@ def _users(found: Plan, context: VectorContext) -> list[tuple[Location | None, s
         elif home.region == "resident":
             notes.append((node.loc, f"computed for all instances: {home.size}"))
     for store, home in arrangement.outputs.items():
-        notes.append((store.loc, f"`{store.view.buffer.name}` written: {home.size}"))
+        written = f"`{store.view.buffer.name}` written" if isinstance(store, Store) else "operand"
+        notes.append((store.loc, f"{written}: {home.size}"))
     if arrangement.temporary:
         notes.append((None, f"temporaries that registers do not hold: {arrangement.temporary}"))
     return notes

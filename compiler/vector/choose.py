@@ -14,11 +14,12 @@ from compiler.vector.capacity import slots_of
 from compiler.vector.context import VectorContext
 from compiler.vector.geometry import MAX_ROWS, SIZES
 from compiler.vector.homes import ShortageError
-from compiler.vector.plan import Plan, plan, walk
+from compiler.vector.plan import Plan, plan
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, Store, Tiling, View
 from kohakutpu.config import WORD_BYTES
+from kohakutpu.lang.ir import walk
 
 TARGET = 16368  # elements of an instance: one row of an EXEC, and more gains nothing
 SMALL = 2048  # elements of an instance below which starting instructions costs more than L1 does

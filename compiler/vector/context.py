@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from compiler.program import Advance, Emit, Loop, Ring
 from kohakuaccel.errors import CapacityError
@@ -16,6 +16,7 @@ from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer
 from kohakuaccel.source import Location
 from kohakutpu.config import Machine
+from kohakutpu.lang.ir import Accumulate, State
 
 Item = Loop | Emit | Advance
 
@@ -42,11 +43,14 @@ class Allocator:
         How many units there are.
     claims : list of Claim
         What has been handed out, in order.
+    shared : int
+        Units at the top end that users take turns at, one after the other.
     """
 
     what: str
     limit: int
     claims: list[Claim] = field(default_factory=list[Claim])
+    shared: int = 0
 
     @property
     def used(self) -> int:
@@ -58,6 +62,19 @@ class Allocator:
         """Units that are free."""
         return self.limit - self.used
 
+    def share(self, name: str, size: int, loc: Location | None = None) -> int:
+        """Return the base of ``size`` units at the top end, which others may have had or get.
+
+        Raises
+        ------
+        CapacityError
+            If fewer are free.
+        """
+        if size > self.left:
+            self._refuse(name, size, self.left, loc, "")
+        self.shared = max(self.shared, size)
+        return self.limit - size
+
     def allocate(self, name: str, size: int = 1, loc: Location | None = None, fix: str = "") -> int:
         """Return the base of ``size`` fresh units.
 
@@ -68,20 +85,19 @@ class Allocator:
         """
         if not size:
             return self.used
-        if size > self.left:
-            raise CapacityError(
-                f"{name} needs {size} {self.what}, of {self.limit} only {self.left} are free",
-                loc=loc,
-                fix=fix or "use smaller blocks, or fewer buffers in one statement",
-                notes=[(claim.loc, f"{claim.name}: {claim.size}") for claim in self.claims],
-            )
+        if size > self.left - self.shared:
+            self._refuse(name, size, self.left - self.shared, loc, fix)
         claim = Claim(name, self.used, size, loc)
         self.claims.append(claim)
         return claim.base
 
-    def release(self, mark: int) -> None:
-        """Take back every claim after the first ``mark`` (as ``len(claims)`` was then)."""
-        del self.claims[mark:]
+    def _refuse(self, name: str, size: int, free: int, loc: Location | None, fix: str) -> NoReturn:
+        raise CapacityError(
+            f"{name} needs {size} {self.what}, of {self.limit} only {free} are free",
+            loc=loc,
+            fix=fix or "use smaller blocks, or fewer buffers in one statement",
+            notes=[(claim.loc, f"{claim.name}: {claim.size}") for claim in self.claims],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +170,47 @@ class TileWindow:
     width: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class StateHome:
+    """Where a state lies: ``kind`` as in a window, ``base`` and ``stride`` in beats or words."""
+
+    kind: str
+    base: int
+    stride: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where a computed operand lands: a ring of regions in the L1A of a cluster.
+
+    Parameters
+    ----------
+    node : int
+        The cluster.
+    ring : Ring
+        Its places, in entries; both sides advance it.
+    stride : int
+        Entries from group to group, which is the blocks of a whole chunk.
+    size : int
+        Entries of one term.
+    modes : tuple of str
+        The terms that are sent, one after the other in a place: ``"fp16"``, ``"residual"``.
+    full : tuple of int
+        ``(node, semaphore)`` on the cluster that the last ``VDRAIN`` posts.
+    empty : int
+        Semaphore of the vector core that the last ``GEMM`` posts.
+    """
+
+    node: int
+    ring: Ring
+    stride: int
+    size: int
+    modes: tuple[str, ...]
+    full: tuple[int, int]
+    empty: int
+
+
 @dataclass(eq=False, slots=True)
 class VectorContext:
     """Everything the lowering of one instance on one vector core depends on.
@@ -178,6 +235,14 @@ class VectorContext:
         What is left of this core for the stage.
     double_buffer : bool
         False keeps one place a window even where two would fit.
+    rows : int
+        Rows of every tile and value of a fused stage; 0 where each statement has a block.
+    states : mapping
+        Where states lie.
+    landings : mapping
+        Where the computed operands of contractions land.
+    held : set
+        Tiles that the caller waits for and lets go.
     """
 
     machine: Machine
@@ -191,6 +256,10 @@ class VectorContext:
     batch: Sequence[IndexValue] = ()
     tiles: Mapping[Any, TileWindow] = field(default_factory=dict[Any, TileWindow])
     double_buffer: bool = True
+    rows: int = 0
+    states: Mapping[State, StateHome] = field(default_factory=dict[State, StateHome])
+    landings: Mapping[Accumulate, Landing] = field(default_factory=dict[Accumulate, Landing])
+    held: frozenset[Any] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +267,8 @@ class Placement:
     """One line of the plan: a window, where it lies and how much it takes.
 
     ``memory`` is ``"L1"`` (words) or ``"registers"`` (beats); ``slots`` is 2 when double-buffered;
-    ``size`` counts one slot; ``role`` is ``"in" "out" "resident" "tile" "temporary" "rows"``.
+    ``size`` counts one slot; ``role`` is ``"in" "out" "resident" "tile"
+    "temporary" "state" "operand"``.
     """
 
     name: str

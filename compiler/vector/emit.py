@@ -6,13 +6,13 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler.program import Affine, Emit, Loop, Ring, Window
-from compiler.vector.context import Item
+from compiler.program import Affine, Emit, Left, Loop, Ring, Window
+from compiler.vector.context import Item, Landing
 from compiler.vector.graph import Node
 from compiler.vector.homes import Home
 from compiler.vector.layout import Transfer
 from compiler.vector.select import Operation
-from compiler.vector.windows import Arrangement, Segment, l1_sources
+from compiler.vector.windows import Arrangement, Segment, l1_sources, state_home
 from kohakuaccel.errors import InternalError
 from kohakuaccel.source import Location
 from kohakutpu import isa
@@ -39,12 +39,23 @@ def sync(engine: int, waits: Sequence[Wait] = (), posts: Sequence[Post] = ()) ->
 
 @dataclass(frozen=True, slots=True)
 class Bases:
-    """Where the regions of an arrangement begin: L1 words, beats, rings by number."""
+    """Where the regions of an arrangement begin: L1 words, beats, rings by number.
+
+    Beats below ``boundary`` are for all instances, those from there on for one.
+    """
 
     rings: dict[int, Ring]
     resident: int
     temporary: int
-    registers: int
+    permanent: int
+    volatile: int
+    boundary: int
+
+    def beat(self, offset: int) -> int:
+        """Return the register behind an offset of an arrangement."""
+        if offset < self.boundary:
+            return self.permanent + offset
+        return self.volatile + offset - self.boundary
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,36 @@ class Emitter:
         operands = {**self._transfer_operands(home, transfer), "nodes": 0}
         return _emit(isa.VFILL, operands, waits, posts, node.loc)
 
+    def send(
+        self, operation: Operation, landing: Landing, waits: list[Wait], posts: list[Post]
+    ) -> list[Emit]:
+        """Return the VDRAINs of a computed operand into a cluster's L1A, one for each term."""
+        store = operation.store
+        assert store is not None
+        home, cols = self._arrangement.outputs[store], operation.cols
+        rows = self._segment.sizes.rows
+        emits: list[Emit] = []
+        for number, mode in enumerate(landing.modes):
+            operands = {
+                "l1": self._base(home),
+                "l1_stride": home.stride,
+                "rows": rows,
+                "row_extent": Left(rows),
+                "cols": cols,
+                "col_extent": Left(cols),
+                "format": "fp16",
+                "order": "row",
+                "to": "node",
+                "mem": Affine(number * landing.size, ring=landing.ring),
+                "stride": landing.stride,
+                "nodes": 1 << landing.node,
+                "buffer": "l1a",
+                "residual": mode == "residual",
+            }
+            emits.append(_emit(isa.VDRAIN, operands, [], [], store.loc))
+        emits[0].waits, emits[-1].posts = tuple(waits), tuple(posts)
+        return emits
+
     def drain(
         self, operation: Operation, transfer: Transfer, waits: list[Wait], posts: list[Post]
     ) -> Emit:
@@ -107,7 +148,7 @@ class Emitter:
 
     def execute(self, operation: Operation, waits: list[Wait], posts: list[Post]) -> list[Item]:
         """Return the EXEC of an operation, split where it would read three L1 windows."""
-        rows, cols = self._segment.sizes.block.dims(operation.extent)
+        rows, cols = self._segment.sizes.dims(operation.extent, operation.cols)
         whole = Piece(rows, cols)
         product = self._arrangement.products.get(operation)
         if product is not None:
@@ -149,7 +190,7 @@ class Emitter:
         if operation.reduced is not None:
             raise InternalError(f"a reduction of three L1 windows, from {operation.loc}")
         one_row = copied.extent == "channel" or rows == 1
-        row_beats = sizes.row_beats(operation.extent)
+        row_beats = sizes.row_beats(operation.extent, operation.cols)
         piece_cols = cols
         if row_beats > scratch:
             piece_cols = scratch * sizes.lanes // 16 * 16
@@ -159,7 +200,7 @@ class Emitter:
         def body(piece: Piece) -> Sequence[Item]:
             beats = -(-piece.cols // sizes.lanes)
             stride = 0 if one_row else beats
-            base = Affine(self._bases.registers + self._arrangement.scratch_offset)
+            base = Affine(self._bases.beat(self._arrangement.scratch_offset))
             copy = Window("reg", base, stride)
             source = replace(piece, rows=1, row=0, row_loop=None) if one_row else piece
             operands = {
@@ -198,6 +239,8 @@ class Emitter:
     def _destination(self, operation: Operation, piece: Piece) -> Window:
         if operation.store is not None:
             return self._placed(self._arrangement.outputs[operation.store], piece)
+        if operation.state is not None:
+            return self._placed(state_home(self._segment.states[operation.state]), piece)
         if operation.result is not None:
             return self._placed(self._arrangement.homes[operation.result], piece)
         return Window("none")
@@ -227,8 +270,10 @@ class Emitter:
 
     def _base(self, home: Home) -> Affine:
         match home.region:
+            case "state":
+                return Affine(home.offset)
             case "registers":
-                return Affine(self._bases.registers + home.offset)
+                return Affine(self._bases.beat(home.offset))
             case "resident":
                 return Affine(self._bases.resident + home.offset)
             case "temporary":

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from compiler.vector.context import Operand, TileWindow
-from kohakuaccel.errors import InternalError, KernelError
+from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, View
 from kohakuaccel.source import Location
@@ -47,22 +47,6 @@ class Block:
     row_step: int
     col_step: int = 0
     flat: bool = False
-
-    def dims(self, extent: str) -> tuple[int, int]:
-        """Return the rows and columns of an EXEC that runs over ``extent``."""
-        match extent:
-            case "full":
-                return self.rows, self.cols
-            case "column":
-                return self.rows, 1
-            case "row":
-                return 1, self.rows
-            case "channel":
-                return 1, self.cols
-            case "scalar":
-                return 1, 1
-            case _:
-                raise InternalError(f"no block has the extent {extent!r}")
 
 
 def measure(
@@ -130,7 +114,7 @@ def measure(
                 loc=view.loc,
                 fix="index it by the grid over its own rows, and use buffers of one width",
             )
-    _check_limits(block, loc)
+    check_limits(block, loc)
     return block
 
 
@@ -225,7 +209,14 @@ def folded(n: int) -> int:
     return count
 
 
-def _check_limits(block: Block, loc: Location) -> None:
+def check_limits(block: Block, loc: Location) -> None:
+    """Check that instructions can describe a block.
+
+    Raises
+    ------
+    KernelError
+        If it has too many rows or columns.
+    """
     if block.rows > MAX_ROWS:
         raise KernelError(
             f"a block of {block.rows} rows, an instruction takes {MAX_ROWS}",

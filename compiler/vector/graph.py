@@ -19,15 +19,18 @@ from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Value, View
 from kohakuaccel.ir.scalar import evaluate
 from kohakuaccel.source import Location
+from kohakutpu.lang.ir import State
 
 UNARY = ("abs", "neg", "exp2", "log2", "recip", "rsqrt")
 BINARY = ("add", "mul", "max", "min", "lt", "le", "eq")
+WIDE = ("full", "channel")  # extents that vary along rows
 REDUCTIONS = {"row_sum": "sum", "row_max": "max", "row_min": "min"}
 
 VIEW_EXTENTS = {
     "part": "full",
     "rows": "full",
     "tile": "full",
+    "whole": "full",
     "channel": "channel",
     "channel_tile": "channel",
     "column": "row",
@@ -42,7 +45,8 @@ class Node:
     Parameters
     ----------
     op : str
-        ``"load"``, ``"tile"``, ``"const"``, one of `UNARY`, `BINARY`, ``"select"``, `REDUCTIONS`;
+        ``"load"``, ``"tile"``, ``"state"``, ``"const"``, one of `UNARY`, `BINARY`, ``"select"``,
+        `REDUCTIONS`;
         ``"spread"`` (a scalar as one copy a row) and ``"fetch"`` (a loaded scalar or column in
         registers) come from the selection, ``"store"`` too.
     args : tuple of Node
@@ -52,13 +56,17 @@ class Node:
     loc : Location
         The expression it comes from.
     source : object
-        The view of a load, the tile of a tile.
+        The view of a load, the tile of a tile, the state of a state.
     bits : int
         FP32 pattern of a constant.
     invariant : bool
         The same in every instance, so it is computed before the loops.
     depth : int
         Operations on the longest path to a leaf.
+    cols : int
+        Elements a row, of what varies along rows.
+    loose : bool
+        It goes with values of fewer columns, their first ones: a mask at the end of a row.
     """
 
     op: str
@@ -69,6 +77,8 @@ class Node:
     bits: int = 0
     invariant: bool = False
     depth: int = 0
+    cols: int = 0
+    loose: bool = False
 
     @property
     def leaf(self) -> bool:
@@ -90,11 +100,19 @@ class Graph:
         Dimensions and knobs as numbers.
     resident : callable
         Whether a view holds the same elements in every instance.
+    width : callable
+        How many elements a row of a view, a tile or a state has.
     """
 
-    def __init__(self, env: Mapping[Symbol, int], resident: Callable[[View], bool]) -> None:
+    def __init__(
+        self,
+        env: Mapping[Symbol, int],
+        resident: Callable[[View], bool],
+        width: Callable[[Any], int],
+    ) -> None:
         self._env = env
         self._resident = resident
+        self._width = width
         self._known: dict[tuple[Any, ...], Node] = {}
         self._of_value: dict[int, Node] = {}
 
@@ -121,8 +139,11 @@ class Graph:
             case "load":
                 return self._load(value)
             case "tile":
-                key = ("tile", id(value.tile))
-                return self._share(key, Node("tile", (), "full", value.loc, value.tile))
+                cols = self._width(value.tile)
+                node = Node("tile", (), "full", value.loc, value.tile, cols=cols)
+                return self._share(("tile", id(value.tile)), node)
+            case "state":
+                return self.state(value.state.state, value.loc)
             case "sub":
                 return self.make("add", (args[0], self._negated(args[1], value.loc)), value.loc)
             case "neg":
@@ -141,8 +162,17 @@ class Graph:
                 loc=value.loc,
                 fix="read it as a part, rows, a tile, a channel, a column or a scalar",
             )
-        node = Node("load", (), extent, value.loc, view, invariant=self._resident(view))
+        cols = self._width(view) if extent in WIDE else 0
+        once = self._resident(view)
+        loose = view.kind == "whole"
+        node = Node("load", (), extent, value.loc, view, invariant=once, cols=cols, loose=loose)
         return self._share(("load", *view_key(view)), node)
+
+    def state(self, state: State, loc: Location) -> Node:
+        """Return what a state holds before anything is assigned to it."""
+        cols = self._width(state) if state.extent in WIDE else 0
+        node = Node("state", (), state.extent, loc, state, cols=cols)
+        return self._share(("state", id(state)), node)
 
     def constant(self, number: float, loc: Location) -> Node:
         """Return the constant ``number``, rounded to FP32.
@@ -192,7 +222,12 @@ class Graph:
             raise InternalError(f"a value graph holds {op!r}, from {loc}")
         invariant = all(arg.invariant for arg in args) and extent != "full"
         depth = 1 + max(arg.depth for arg in args)
-        node = Node(op, args, extent, loc, invariant=invariant, depth=depth)
+        firm = [arg.cols for arg in args if arg.cols and not arg.loose]
+        cols = max(firm or [arg.cols for arg in args]) if extent in WIDE else 0
+        if any(own != cols for own in firm) and op not in REDUCTIONS:
+            raise InternalError(f"rows of {sorted(set(firm))} elements meet at {loc}")
+        loose = bool(cols) and not firm
+        node = Node(op, args, extent, loc, None, 0, invariant, depth, cols, loose)
         return self._share((op, *map(id, args)), node)
 
     def _share(self, key: tuple[Any, ...], node: Node) -> Node:

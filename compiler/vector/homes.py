@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.vector.context import TileWindow
-from compiler.vector.geometry import Block, words
+from compiler.vector.geometry import words
+from kohakuaccel.errors import InternalError
 from kohakuaccel.source import Location
 
 
@@ -25,7 +26,8 @@ class Home:
 
     ``region`` is ``"registers"`` (``offset`` in beats), or in L1 words ``"ring"`` (an offset in a
     place of ring number ``ring``), ``"resident"``, ``"temporary"``, or ``"tile"`` (``tile`` is its
-    window). ``stride`` is from row to row, ``size`` all it takes.
+    window). ``"state"`` is an absolute place, of beats or words as its ``kind`` says. ``stride`` is
+    from row to row, ``size`` all it takes.
     """
 
     region: str
@@ -39,23 +41,42 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What values of a block take on a machine with ``lanes`` lanes."""
+    """What values of ``rows`` rows take on a machine with ``lanes`` lanes.
 
-    block: Block
+    Extents are those of a value; ``cols`` is how many elements a row has, if it varies along rows.
+    """
+
+    rows: int
     lanes: int
 
-    def row_beats(self, extent: str) -> int:
-        """Return the beats of one row of a register window over ``extent``."""
-        return -(-self.block.dims(extent)[1] // self.lanes)
+    def dims(self, extent: str, cols: int) -> tuple[int, int]:
+        """Return the rows and columns of an EXEC that runs over ``extent``."""
+        match extent:
+            case "full":
+                return self.rows, cols
+            case "column":
+                return self.rows, 1
+            case "row":
+                return 1, self.rows
+            case "channel":
+                return 1, cols
+            case "scalar":
+                return 1, 1
+            case _:
+                raise InternalError(f"no block has the extent {extent!r}")
 
-    def register(self, extent: str) -> tuple[int, int]:
-        """Return stride and size, in beats, of a register window over ``extent``."""
-        rows, beats = self.block.dims(extent)[0], self.row_beats(extent)
+    def row_beats(self, extent: str, cols: int) -> int:
+        """Return the beats of one row of a register window."""
+        return -(-self.dims(extent, cols)[1] // self.lanes)
+
+    def register(self, extent: str, cols: int) -> tuple[int, int]:
+        """Return stride and size, in beats, of a register window."""
+        rows, beats = self.dims(extent, cols)[0], self.row_beats(extent, cols)
         return (0 if extent == "channel" else beats), rows * beats
 
-    def l1(self, extent: str, dtype: str) -> tuple[int, int]:
-        """Return stride and size, in words, of an L1 window over ``extent``."""
-        rows, cols = self.block.dims(extent)
+    def l1(self, extent: str, cols: int, dtype: str) -> tuple[int, int]:
+        """Return stride and size, in words, of an L1 window."""
+        rows, cols = self.dims(extent, cols)
         row = words(cols, dtype)
         return (0 if extent == "channel" else row), rows * row
 

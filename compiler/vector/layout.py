@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.program import Affine, Left, Loop
@@ -33,18 +34,18 @@ class Transfer:
 
 
 class Layout:
-    """Where the views of one block lie in memory.
+    """Where the views of one group of statements lie in memory.
 
     Parameters
     ----------
-    block : Block
-        What one instance works on.
+    block_of : callable
+        The block that a view is part of.
     context : VectorContext
         Indices, batches and operands.
     """
 
-    def __init__(self, block: Block, context: VectorContext) -> None:
-        self.block = block
+    def __init__(self, block_of: Callable[[View], Block], context: VectorContext) -> None:
+        self._block_of = block_of
         self._context = context
 
     def transfer(self, view: View) -> Transfer:
@@ -56,7 +57,7 @@ class Layout:
             If the address is not affine in the indices or not a whole quarter.
         """
         operand = self._context.operands[view.buffer]
-        block, width, dtype = self.block, operand.width, operand.dtype
+        block, width, dtype = self._block_of(view), operand.width, operand.dtype
         row, none = operand.row_words, Affine()
         match view.kind:
             case "part" if block.flat:
@@ -76,6 +77,9 @@ class Layout:
                 rows = Left(operand.rows, down)
                 cols = Left(width, along)
                 return self._window(view, "full", block.rows, rows, down, block.cols, cols, along)
+            case "whole":
+                rows, cols = operand.rows, Left(width)
+                return self._window(view, "full", rows, Left(rows), none, width, cols, none)
             case "channel":
                 return self._window(view, "channel", 1, Left(1), none, width, Left(width), none)
             case "channel_tile":

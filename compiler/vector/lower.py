@@ -18,8 +18,8 @@ from compiler.vector.emit import EXEC, VFILL, Bases, Emitter, Post, Wait, sync
 from compiler.vector.graph import Node
 from compiler.vector.homes import Home
 from compiler.vector.plan import Group, Nest, Plan
-from compiler.vector.select import Operation
-from kohakuaccel.ir.nodes import Statement
+from compiler.vector.select import Operation, Output
+from kohakuaccel.ir.nodes import Statement, Store
 from kohakuaccel.source import Location
 
 MAX_COUNT = 15  # of a wait
@@ -31,7 +31,7 @@ def lower_vector(body: Sequence[Statement], context: VectorContext) -> VectorLow
     Parameters
     ----------
     body : sequence of Statement
-        Stores, and repeats of stores.
+        Stores, sends and assignments, and repeats of them.
     context : VectorContext
         The core, the indices around the instance, and what is free; its allocators are used.
 
@@ -62,14 +62,18 @@ class _Lowering:
     def run(self) -> VectorLowering:
         for group in self._plan.groups:
             self._prepare(group)
-        tiles = list(self._tiles())
-        waits = [(tile.full, 1) for tile in tiles if tile.tile in self._held]
-        posts = [tile.credit for tile in tiles if tile.tile in self._held]
-        result = self._result
-        result.body += sync(EXEC, waits)
-        result.body += self._nest(self._plan.root)
-        result.body += sync(EXEC, (), posts)
-        result.body += [Advance(tile.ring) for tile in tiles]
+        result, root = self._result, self._plan.root
+        mine = [tile for tile in self._tiles() if tile.tile not in self._context.held]
+        held = [tile for tile in mine if tile.tile in self._held]
+        readers = {
+            tile.tile: [p for p in root.items if tile.tile in tiles_read(p)] for tile in held
+        }
+        for part in root.items:
+            result.body += sync(EXEC, [(t.full, 1) for t in held if readers[t.tile][0] is part])
+            result.body += self._group(part) if isinstance(part, Group) else self._nest(part)
+            result.body += sync(EXEC, (), [t.credit for t in held if readers[t.tile][-1] is part])
+        result.body += self._moves(root)
+        result.body += [Advance(tile.ring) for tile in mine]
         return result
 
     # ------------------------------------------------------------- resources
@@ -84,7 +88,9 @@ class _Lowering:
             rings,
             context.l1.allocate("operands of all instances", arrangement.resident, loc),
             context.l1.allocate("temporaries", arrangement.temporary, loc),
-            context.registers.allocate("temporaries", arrangement.registers, loc),
+            context.registers.allocate("scalars of all instances", arrangement.permanent, loc),
+            context.registers.share("temporaries", arrangement.volatile + arrangement.scratch, loc),
+            arrangement.permanent,
         )
         self._report(bases)
         return bases
@@ -102,7 +108,9 @@ class _Lowering:
                 role = "resident" if home.region == "resident" else "in"
                 place.append(self._window(node.source.buffer.name, role, home, bases, node.loc))
         for store, home in arrangement.outputs.items():
-            place.append(self._window(store.view.buffer.name, "out", home, bases, store.loc))
+            name = store.view.buffer.name if isinstance(store, Store) else str(store.tile.name)
+            role = "out" if isinstance(store, Store) else "operand"
+            place.append(self._window(name, role, home, bases, store.loc))
         if arrangement.temporary:
             size = arrangement.temporary
             place.append(Placement("temporaries", "temporary", "L1", bases.temporary, size, 1))
@@ -112,9 +120,8 @@ class _Lowering:
             )
         if arrangement.registers:
             size = arrangement.registers
-            place.append(
-                Placement("temporaries", "temporary", "registers", bases.registers, size, 1)
-            )
+            base = bases.volatile
+            place.append(Placement("temporaries", "temporary", "registers", base, size, 1))
         if self._slots == 1 and self._context.double_buffer:
             self._result.notes.append(
                 "single-buffered: two instances take "
@@ -154,13 +161,13 @@ class _Lowering:
         items: list[Item] = []
         for part in nest.items:
             items += self._group(part) if isinstance(part, Group) else self._nest(part)
-        ring = self._bases.rings.get(nest.number)
-        if ring is not None:
-            items.append(Advance(ring))
-        if nest.loop is None:
-            return items
-        nest.loop.body += items
+        assert nest.loop is not None
+        nest.loop.body += items + self._moves(nest)
         return [nest.loop]
+
+    def _moves(self, nest: Nest) -> list[Item]:
+        ring = self._bases.rings.get(nest.number)
+        return [Advance(ring)] if ring is not None else []
 
     def _group(self, group: Group) -> list[Item]:
         emitter = Emitter(group.segment, self._plan.arrangement, self._bases)
@@ -175,18 +182,24 @@ class _Lowering:
                 events.reads(load, full, (node, empty))
         for leaf in {n: None for n in _leaves(group) if n.op == "tile"}:
             tile = self._context.tiles[leaf.source]
-            if tile.tile not in self._held:
+            if tile.tile not in self._held | self._context.held:
                 events.reads(leaf, tile.full, tile.credit)
         for i, operation in enumerate(group.segment.selection.body):
             waits, posts = events.waits[i], events.posts[i]
             if operation.store is None:
                 items += emitter.execute(operation, waits, posts)
                 continue
-            view = operation.store.view
-            empty, full = self._handshake(f"`{view.buffer.name}`", EXEC)
+            store = operation.store
+            empty, full = self._handshake(_name(store), EXEC)
             items += emitter.execute(operation, [*waits, (empty, 1)], [*posts, (node, full)])
-            transfer = group.layout.transfer(view)
-            items.append(emitter.drain(operation, transfer, [(full, 1)], [(node, empty)]))
+            if isinstance(store, Store):
+                transfer = group.layout.transfer(store.view)
+                items.append(emitter.drain(operation, transfer, [(full, 1)], [(node, empty)]))
+                continue
+            landing = self._context.landings[store]
+            arrived = [(full, 1), (landing.empty, 1)]
+            items += emitter.send(operation, landing, arrived, [(node, empty), landing.full])
+            items.append(Advance(landing.ring))
         return items
 
     def _handshake(self, name: str, engine: int) -> tuple[int, int]:
@@ -234,13 +247,25 @@ def _loads(group: Group) -> list[Node]:
     return [node for node in _leaves(group) if node.op == "load"]
 
 
+def _name(store: Output) -> str:
+    if isinstance(store, Store):
+        return f"`{store.view.buffer.name}`"
+    return f"the operand of `{store.tile.name}`"
+
+
+def tiles_read(part: Group | Nest) -> set[Any]:
+    """Return the tiles that a part of an instance reads."""
+    if isinstance(part, Group):
+        return {node.source for node in _leaves(part) if node.op == "tile"}
+    return set[Any]().union(*(tiles_read(inner) for inner in part.items))
+
+
 def _tiles_held(plan: Plan) -> set[Any]:
     """Return the tiles that several groups or a loop read: they are waited for and let go apart."""
     readers = Counter[Any]()
     inner = {id(group) for nest in _inner(plan.root) for group in nest.items}
     for group in plan.groups:
-        tiles = {node.source for node in _leaves(group) if node.op == "tile"}
-        readers.update(dict.fromkeys(tiles, 2 if id(group) in inner else 1))
+        readers.update(dict.fromkeys(tiles_read(group), 2 if id(group) in inner else 1))
     return {tile for tile, count in readers.items() if count > 1}
 
 

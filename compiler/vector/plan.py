@@ -1,22 +1,24 @@
-"""What one instance computes: groups of stores over one block, selected and given homes."""
+"""What one instance computes: groups of statements over the same rows, selected and given homes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.program import Loop
 from compiler.vector.context import IndexValue, VectorContext
-from compiler.vector.geometry import Block, measure
+from compiler.vector.geometry import Block, check_limits, measure
 from compiler.vector.graph import REDUCTIONS, Graph
 from compiler.vector.homes import Sizes
 from compiler.vector.layout import Layout
-from compiler.vector.select import Selector, Storage
+from compiler.vector.select import Output, Selector, Storage
+from compiler.vector.shapes import Blocks, OneBlock, Shapes
 from compiler.vector.windows import Arrangement, Segment, arrange
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import affine
-from kohakuaccel.ir.nodes import Repeat, Statement, Store, Value, View
+from kohakuaccel.ir.nodes import Repeat, Statement, Store, View
+from kohakutpu.lang.ir import Accumulate, Assign, walk
 
 Shrink = Callable[[Block], Block]
 
@@ -33,10 +35,9 @@ class Nest:
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Neighbouring stores over the same block, computed together."""
+    """Neighbouring statements over the same rows, computed together."""
 
-    stores: list[Store]
-    block: Block
+    statements: list[Output | Assign]
     layout: Layout
     segment: Segment
 
@@ -56,7 +57,7 @@ def plan(body: Sequence[Statement], context: VectorContext, shrink: Shrink | Non
     Parameters
     ----------
     body : sequence of Statement
-        Stores, and repeats of stores.
+        Stores, sends and assignments, and repeats of them.
     context : VectorContext
         What they depend on; its allocators stay as they are.
     shrink : callable, optional
@@ -84,25 +85,26 @@ class _Planner:
     def nest(self, body: Sequence[Statement], context: VectorContext, loop: Loop | None) -> Nest:
         result = Nest(context, loop, self._nests, [])
         self._nests += 1
-        together: list[Store] = []
-        block: Block | None = None
+        together: list[Output | Assign] = []
+        blocks: Blocks | None = None
         for statement in body:
-            if isinstance(statement, Store):
+            own = None
+            if isinstance(statement, (Store, Accumulate, Assign)):
                 own = self._measure(statement, context)
-                if together and own != block:
-                    result.items.append(self._group(together, block, result))
-                    together = []
-                block = own
-                together.append(statement)
-                continue
-            if together:
-                result.items.append(self._group(together, block, result))
+            if together and (own != blocks or _ends(together[-1], statement)):
+                assert blocks is not None
+                result.items.append(self._group(together, blocks, result))
                 together = []
-            if not isinstance(statement, Repeat):
+            blocks = own
+            if isinstance(statement, (Store, Accumulate, Assign)):
+                together.append(statement)
+            elif isinstance(statement, Repeat):
+                result.items.append(self._repeat(statement, context))
+            else:
                 raise InternalError(f"a vector stage holds {statement}")
-            result.items.append(self._repeat(statement, context))
         if together:
-            result.items.append(self._group(together, block, result))
+            assert blocks is not None
+            result.items.append(self._group(together, blocks, result))
         return result
 
     def _repeat(self, statement: Repeat, context: VectorContext) -> Nest:
@@ -111,7 +113,13 @@ class _Planner:
         indices = {**context.indices, index.symbol: IndexValue(0, loop)}
         return self.nest(statement.body, replace(context, indices=indices), loop)
 
-    def _measure(self, store: Store, context: VectorContext) -> Block:
+    def _measure(self, store: Output | Assign, context: VectorContext) -> Blocks:
+        if context.rows:
+            shapes = Shapes(context.rows, context)
+            whole = Block(context.rows, max(shapes.widths(store), default=1), context.rows)
+            check_limits(whole, store.loc)
+            return replace(shapes, rows=self._shrink(whole).rows) if self._shrink else shapes
+        assert isinstance(store, Store)
         values = list(walk(store.value))
         views = [value.view for value in values if value.view is not None]
         tiles = [context.tiles[value.tile] for value in values if value.op == "tile"]
@@ -124,43 +132,44 @@ class _Planner:
             whole_rows,
             store.loc,
         )
-        return self._shrink(block) if self._shrink else block
+        return OneBlock(self._shrink(block) if self._shrink else block)
 
-    def _group(self, stores: list[Store], block: Block | None, nest: Nest) -> Group:
-        assert block is not None
+    def _group(self, statements: list[Output | Assign], blocks: Blocks, nest: Nest) -> Group:
         context = nest.context
-        layout = Layout(block, context)
-        sizes = Sizes(block, context.machine.lanes)
-        graph = Graph(context.env, lambda view: is_resident(view, context))
-        spare = context.registers.left // 4 // sizes.row_beats("channel")
-        selector = Selector(graph, Storage(layout.tall, layout.fp32, spare))
+        layout = Layout(blocks.block_of, context)
+        sizes = Sizes(blocks.rows, context.machine.lanes)
+        graph = Graph(context.env, lambda view: is_resident(view, context), blocks.width)
+        most = max((w for s in statements for w in blocks.widths(s)), default=1)
+        spare = context.registers.left // 4 // sizes.row_beats("channel", most)
+        selector = Selector(graph, Storage(layout.tall, layout.fp32, spare, blocks.width))
 
         def dtype(view: Any) -> str:
             return context.operands[view.buffer].dtype
 
         segment = Segment(
-            sizes, selector.select(stores), dtype, layout.tall, context.tiles, nest.number
+            sizes,
+            selector.select(statements),
+            dtype,
+            layout.tall,
+            context.tiles,
+            context.states,
+            nest.number,
         )
-        group = Group(stores, block, layout, segment)
+        group = Group(statements, layout, segment)
         self.groups.append(group)
         return group
 
 
-def walk(value: Value) -> Iterator[Value]:
-    """Yield every node of a value's graph once."""
-    pending, seen = [value], {id(value)}
-    while pending:
-        node = pending.pop()
-        yield node
-        for arg in node.args:
-            if id(arg) not in seen:
-                seen.add(id(arg))
-                pending.append(arg)
+def _ends(last: Output | Assign, following: Statement) -> bool:
+    """Tell whether what follows an assignment has to see it, as a value of its own."""
+    if not isinstance(last, Assign) or not last.narrow:
+        return False
+    return not (isinstance(following, Assign) and following.value.op == "const")
 
 
 def is_resident(view: View, context: VectorContext) -> bool:
     """Whether ``view``, of less than a block, is the same in all instances of a unit."""
-    if view.kind not in ("channel", "channel_tile", "column", "scalar"):
+    if view.kind not in ("whole", "channel", "channel_tile", "column", "scalar"):
         return False
     for index in view.index:
         if not index.symbols() <= context.indices.keys() | context.env.keys():

@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from compiler.vector.graph import REDUCTIONS, UNARY, VIEW_EXTENTS, Graph, Node, joined
+from compiler.vector.graph import REDUCTIONS, UNARY, VIEW_EXTENTS, WIDE, Graph, Node, joined
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.nodes import Store, View
 from kohakuaccel.source import Location
+from kohakutpu.lang.ir import Accumulate, Assign, State, value_of
 
 Sources = tuple[Node | None, Node | None, Node | None]
+Output = Store | Accumulate
+"""A statement with an output window: it goes to memory, or is a computed operand for a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,16 @@ class Operation:
         What is computed.
     extent : str
         What it runs over, as in a node, or ``"column"``: one element in every row.
+    cols : int
+        Elements a row, where it runs along rows.
     loc : Location
         Where it comes from.
     result : Node, optional
         What the destination is kept as.
-    store : Store, optional
+    store : Store or Accumulate, optional
         The statement whose output window is the destination.
+    state : State, optional
+        What is assigned: the destination is its home.
     reduce : str
         ``"none" "sum" "max" "min"``.
     reduced : Node, optional
@@ -50,9 +58,11 @@ class Operation:
 
     pattern: Pattern
     extent: str
+    cols: int
     loc: Location
     result: Node | None = None
-    store: Store | None = None
+    store: Output | None = None
+    state: State | None = None
     reduce: str = "none"
     reduced: Node | None = None
 
@@ -83,15 +93,18 @@ class Storage:
     spare : int
         How many channel operands may be copied to registers, where an operation would otherwise
         read three L1 windows.
+    width : callable
+        How many elements a row of a view or a state has.
     """
 
     tall: Callable[[View], bool]
     fp32: Callable[[View], bool]
     spare: int
+    width: Callable[[Any], int]
 
 
 class Selector:
-    """Selects the operations of one group of stores; make one for each group."""
+    """Selects the operations of one group of statements; make one for each group."""
 
     def __init__(self, graph: Graph, storage: Storage) -> None:
         self._graph = graph
@@ -103,29 +116,82 @@ class Selector:
         self._converted: dict[tuple[str, Node], Node] = {}
         self._patterns: dict[Node, Pattern] = {}
         self._done: set[Node] = set()
+        self._indirect: set[Node] = set()
         self._selection = Selection()
 
-    def select(self, stores: Sequence[Store]) -> Selection:
-        """Return the operations that compute and store ``stores``, in an order that works."""
-        targets = [
-            Node(
-                "store",
-                (self._graph.node(store.value),),
-                self._stored_extent(store.view),
-                store.loc,
-                store,
-            )
-            for store in stores
-        ]
+    def select(self, statements: Sequence[Output | Assign]) -> Selection:
+        """Return the operations that compute ``statements``, in an order that works.
+
+        States change last, so that everything sees what they held before; of several assignments
+        to one state the last one counts.
+        """
+        targets: list[Node] = []
+        assigns: dict[State, Node] = {}
+        for statement in statements:
+            target = self._target(statement)
+            if isinstance(statement, Assign):
+                assigns[statement.state] = target
+            else:
+                targets.append(target)
         for target in targets:
             _check_extents(target)
-        self._survey(targets)
+        self._survey([*targets, *assigns.values()])
         for target in targets:
             self._demand(target)
+        self._assign(list(assigns.values()))
         return self._selection
 
-    def _stored_extent(self, view: View) -> str:
-        return "column" if self._storage.tall(view) else VIEW_EXTENTS[view.kind]
+    def _target(self, statement: Output | Assign) -> Node:
+        value = value_of(statement)
+        assert value is not None
+        node, loc = self._graph.node(value), statement.loc
+        if isinstance(statement, Assign):
+            state = statement.state
+            cols = self._storage.width(state) if state.extent in WIDE else 0
+            return Node("assign", (node,), state.extent, loc, state, cols=cols)
+        if isinstance(statement, Accumulate):
+            return Node("store", (node,), "full", loc, statement, cols=node.cols)
+        view = statement.view
+        extent = "column" if self._storage.tall(view) else VIEW_EXTENTS[view.kind]
+        cols = self._storage.width(view) if extent in WIDE else 0
+        return Node("store", (node,), extent, loc, statement, cols=cols)
+
+    # ---------------------------------------------------------------- states
+
+    def _assign(self, targets: list[Node]) -> None:
+        """Compute new states, then replace the old ones in an order in which none is read late."""
+        for target in targets:
+            for need in self._needs(target):
+                self._demand(need)
+        left = list(targets)
+        while left:
+            ready = [
+                t for t in left if not any(_reads(self._pattern(o), t) for o in left if o != t)
+            ]
+            if ready:
+                self._emit(ready[0])
+                left.remove(ready[0])
+                continue
+            # They exchange what they hold: keep a copy of one.
+            value = left[0].args[0]
+            if value.op == "state":
+                value = self._convert("fetch", value, value.extent)
+                self._uses[value] = 1
+            left[0] = replace(left[0], args=(value,))
+            self._indirect.add(left[0])
+            self._demand(value)
+
+    def _writes_home(self, target: Node) -> bool:
+        """Whether the pass that computes a new state can write its home."""
+        value = target.args[0]
+        if target in self._indirect or value in self._done or value.invariant:
+            return False
+        return (
+            self._computed(value)
+            and value.op not in ("fetch", "spread")
+            and value.extent == target.extent
+            and self._uses[value] == 1
+        )
 
     def _survey(self, targets: list[Node]) -> None:
         """Count uses, and find who reduces or stores a node."""
@@ -146,7 +212,7 @@ class Selector:
     # -------------------------------------------------------------- patterns
 
     def _computed(self, node: Node) -> bool:
-        return not node.leaf and node.op not in REDUCTIONS and node.op != "const"
+        return node.op not in REDUCTIONS and node.op not in ("load", "tile", "state", "const")
 
     def _absorbable(self, node: Node) -> bool:
         """Whether the only user of ``node`` may compute it in the same pass."""
@@ -157,7 +223,9 @@ class Selector:
         value = target.args[0]
         if not self._computed(value) or value.extent != target.extent or value.invariant:
             return False
-        if self._storage.fp32(target.source.view) and value.extent in ("full", "channel"):
+        store = target.source
+        fp32 = isinstance(store, Store) and self._storage.fp32(store.view)
+        if fp32 and value.extent in WIDE:
             return True  # others read the output window; scalars have to lie in registers
         reducers = self._reducers.get(value, [])
         others = self._uses[value] - len(reducers)
@@ -226,11 +294,17 @@ class Selector:
     def _raw_pattern(self, node: Node) -> Pattern:
         if node.op in ("fetch", "spread"):
             return Pattern("mac", (node.args[0], None, None))
-        if node.op == "store" or node.op in REDUCTIONS:
+        if node.op in ("store", "assign") or node.op in REDUCTIONS:
             arg = node.args[0]
-            fused = self._is_first_store(node) if node.op == "store" else self._absorbs_arg(node)
+            fused = self._fuses(node)
             return self._cover(arg) if fused else Pattern("mac", (arg, None, None))
         return self._cover(node)
+
+    def _fuses(self, node: Node) -> bool:
+        """Whether a store, an assignment or a reduction computes its operand in the same pass."""
+        if node.op == "assign":
+            return self._writes_home(node)
+        return self._is_first_store(node) if node.op == "store" else self._absorbs_arg(node)
 
     def _is_first_store(self, node: Node) -> bool:
         return self._stores.get(node.args[0]) is node
@@ -281,7 +355,8 @@ class Selector:
         return replace(pattern, sources=tuple(sources))
 
     def _convert(self, op: str, node: Node, extent: str) -> Node:
-        made = Node(op, (node,), extent, node.loc, None, 0, node.invariant, node.depth + 1)
+        cols = node.cols if extent in WIDE else 0
+        made = Node(op, (node,), extent, node.loc, None, 0, node.invariant, node.depth + 1, cols)
         return self._converted.setdefault((op, node), made)
 
     # ----------------------------------------------------------------- order
@@ -303,13 +378,16 @@ class Selector:
 
     def _needs(self, node: Node) -> list[Node]:
         sources = [s for s in self._pattern(node).sources if s is not None and s.op != "const"]
-        return [self._stores.get(s, s) for s in sources if not s.leaf]
+        return [self._stores.get(s, s) for s in sources if not s.leaf and s.op != "state"]
 
     def _emit(self, node: Node) -> None:
         pattern, extent = self._pattern(node), self._extent(node)
-        operation = Operation(pattern, extent, node.loc)
+        cols = node.args[0].cols if node.op in REDUCTIONS else node.cols
+        operation = Operation(pattern, extent, cols, node.loc)
         kept: Node | None = node
-        if node.op == "store":
+        if node.op == "assign":
+            operation.state, kept = node.source, None
+        elif node.op == "store":
             operation.store = node.source
             kept = node.args[0] if self._is_first_store(node) else None
         elif node.op in REDUCTIONS:
@@ -324,7 +402,7 @@ class Selector:
             wanted = self._uses[kept] - (node.op == "store") - (operation.reduced is not None)
             if node.op in ("fetch", "spread") or wanted:
                 operation.result = kept
-        once = node.invariant and operation.store is None
+        once = node.invariant and operation.store is None and operation.state is None
         (self._selection.prologue if once else self._selection.body).append(operation)
 
     def _attach(self, operation: Operation, kept: Node) -> None:
@@ -338,8 +416,15 @@ class Selector:
                 return
 
 
+def _reads(pattern: Pattern, target: Node) -> bool:
+    """Tell whether an operation reads the state that ``target`` replaces."""
+    return any(s is not None and s.source is target.source for s in pattern.sources)
+
+
 def _check_extents(target: Node) -> None:
     value = target.args[0]
+    if isinstance(target.source, Accumulate):
+        return
     rows = {"column": "row"}.get(target.extent, target.extent)
     if joined((value.extent, rows)) != rows:
         raise KernelError(

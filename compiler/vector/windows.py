@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.vector.context import TileWindow
+from compiler.vector.context import StateHome, TileWindow
 from compiler.vector.graph import Node
 from compiler.vector.homes import Home, Pool, ShortageError, Sizes
-from compiler.vector.select import Operation, Selection
+from compiler.vector.select import Operation, Output, Selection
 from kohakuaccel.ir.nodes import Store
+from kohakutpu.lang.ir import State
 
 KINDS = {"fp16": "l1h", "fp32": "l1f"}
 
@@ -31,6 +32,7 @@ class Segment:
     dtype: Callable[[Any], str]
     tall: Callable[[Any], bool]
     tiles: Mapping[Any, TileWindow]
+    states: Mapping[State, StateHome]
     ring: int = 0
 
     def loaded_extent(self, node: Node) -> str:
@@ -49,7 +51,7 @@ class Arrangement:
     """
 
     homes: dict[Node, Home] = field(default_factory=dict[Node, Home])
-    outputs: dict[Store, Home] = field(default_factory=dict[Store, Home])
+    outputs: dict[Output, Home] = field(default_factory=dict[Output, Home])
     products: dict[Operation, Home] = field(default_factory=dict[Operation, Home])
     rings: Counter[int] = field(default_factory=Counter[int])
     resident: int = 0
@@ -99,7 +101,8 @@ def arrange(segments: Sequence[Segment], registers: int) -> Arrangement:
         if any(_operand_windows(op) > 2 for op in _operations(segment)):
             # Copies for three L1 operands, if it comes to that: not all, in pieces.
             pieces = max(left // 4, -(-16 // segment.sizes.lanes))
-            scratch = max(scratch, min(segment.sizes.register("full")[1], pieces))
+            most = max(operation.cols for operation in _operations(segment))
+            scratch = max(scratch, min(segment.sizes.register("full", most)[1], pieces))
     trial = [_place_temporaries(segment, result, left) for segment in segments]
     if _crowded(segments, result):
         if scratch > left:
@@ -123,7 +126,7 @@ def _operand_windows(operation: Operation) -> int:
 
 def l1_sources(operation: Operation, homes: Mapping[Node, Home]) -> list[Node]:
     """Return the sources that are L1 windows; an EXEC takes two."""
-    return [node for node in operation.sources if homes[node].region != "registers"]
+    return [node for node in operation.sources if homes[node].kind != "reg"]
 
 
 def _crowded(segments: Sequence[Segment], result: Arrangement) -> bool:
@@ -155,6 +158,8 @@ def _product_home(
         target = result.outputs[operation.store]
     else:
         target = result.homes[operation.result] if operation.result is not None else None
+    if operation.state is not None:
+        target = None  # it may be one of the sources
     if target is not None and target.kind != "l1h" and target != c:
         return target
     for factor, home in zip(operation.pattern.sources, (a, b), strict=False):
@@ -174,6 +179,8 @@ def _place_windows(segment: Segment, result: Arrangement) -> None:
     homes = result.homes
     for operation in _operations(segment):
         for node in operation.sources:
+            if node.op == "state":
+                homes[node] = state_home(segment.states[node.source])
             if node in homes or not node.leaf:
                 continue
             if node.op == "tile":
@@ -181,19 +188,25 @@ def _place_windows(segment: Segment, result: Arrangement) -> None:
                 homes[node] = Home("tile", "l1h", 0, tile.stride, 0, tile=tile)
                 continue
             dtype = segment.dtype(node.source)
-            stride, size = segment.sizes.l1(segment.loaded_extent(node), dtype)
+            stride, size = segment.sizes.l1(segment.loaded_extent(node), node.cols, dtype)
             if node.invariant:
                 homes[node] = Home("resident", KINDS[dtype], result.resident, stride, size)
                 result.resident += size
             else:
                 homes[node] = _in_ring(segment.ring, KINDS[dtype], stride, size, result)
         if operation.store is not None:
-            dtype = segment.dtype(operation.store.view)
-            stride, size = segment.sizes.l1(operation.extent, dtype)
+            store = operation.store
+            dtype = segment.dtype(store.view) if isinstance(store, Store) else "fp16"
+            stride, size = segment.sizes.l1(operation.extent, operation.cols, dtype)
             home = _in_ring(segment.ring, KINDS[dtype], stride, size, result)
             result.outputs[operation.store] = home
             if operation.result is not None:
                 homes[operation.result] = home
+
+
+def state_home(home: StateHome) -> Home:
+    """Return the home of a state."""
+    return Home("state", home.kind, home.base, home.stride, home.size)
 
 
 def _in_ring(ring: int, kind: str, stride: int, size: int, result: Arrangement) -> Home:
@@ -204,16 +217,17 @@ def _in_ring(ring: int, kind: str, stride: int, size: int, result: Arrangement) 
 
 def _made(operation: Operation) -> list[Node]:
     """Return the values that an operation makes and that have no window."""
-    kept = operation.result if operation.store is None else None
+    output = operation.store is not None or operation.state is not None
+    kept = None if output else operation.result
     return [node for node in (kept, operation.reduced) if node is not None]
 
 
 def _place_permanent(segment: Segment, result: Arrangement, budget: int, registers: int) -> None:
     for operation in segment.selection.prologue:
         for node in _made(operation):
-            stride, size = segment.sizes.register(node.extent)
+            stride, size = segment.sizes.register(node.extent, node.cols)
             if node.extent == "channel" and result.permanent + size > budget:
-                stride, size = segment.sizes.l1("channel", "fp32")
+                stride, size = segment.sizes.l1("channel", node.cols, "fp32")
                 result.homes[node] = Home("resident", "l1f", result.resident, stride, size)
                 result.resident += size
                 continue
@@ -247,10 +261,10 @@ class _Place:
     base: int
     region: str
     kind: str
-    shape: Callable[[str], tuple[int, int]]
+    shape: Callable[[str, int], tuple[int, int]]
 
     def take(self, node: Node) -> Home | None:
-        stride, size = self.shape(node.extent)
+        stride, size = self.shape(node.extent, node.cols)
         offset = self.pool.take(size)
         if offset is None:
             return None
@@ -262,7 +276,8 @@ def _registers(segment: Segment, pool: Pool, base: int) -> _Place:
 
 
 def _words(segment: Segment, pool: Pool) -> _Place:
-    return _Place(pool, 0, "temporary", "l1f", lambda extent: segment.sizes.l1(extent, "fp32"))
+    sizes = segment.sizes
+    return _Place(pool, 0, "temporary", "l1f", lambda extent, cols: sizes.l1(extent, cols, "fp32"))
 
 
 def _scan(
@@ -287,7 +302,9 @@ def _scan(
                 (
                     n
                     for n in dying
-                    if node is operation.result and n.extent == node.extent == operation.extent
+                    if node is operation.result
+                    and n.extent == node.extent == operation.extent
+                    and n.cols == node.cols
                 ),
                 None,
             )

@@ -59,7 +59,7 @@ class View:
     """A window of a buffer, as a target understands it.
 
     ``kind`` is the target's (``"operand" "tile" "part" "rows" "column" "channel"
-    "channel_tile" "scalar"``);
+    "channel_tile" "scalar" "transposed" "whole"``);
     ``index`` are expressions over grid and loop indices; ``tilings`` the tiling behind each index,
     ``None`` where the index is no plain grid or loop index. A view without index is the whole of a
     small buffer (``"channel" "scalar"``).
@@ -80,7 +80,8 @@ class View:
 class Value:
     """A node of an elementwise graph.
 
-    ``op`` is ``"load"`` (``view``), ``"tile"`` (``tile``), ``"const"`` (``number``, a float or a
+    ``op`` is ``"load"`` (``view``), ``"tile"`` (``tile``), ``"state"`` (``state``, what a loop
+    carries), ``"const"`` (``number``, a float or a
     :class:`~kohakuaccel.ir.scalar.Scalar`; :func:`~kohakuaccel.ir.scalar.evaluate` takes either), a
     primitive (``add sub mul neg abs exp2 log2 recip rsqrt max min lt le eq select``; ``select`` of
     ``a, b, c`` is ``a`` where ``c`` is not zero, else ``b``) or a row reduction (``row_sum row_max
@@ -95,6 +96,7 @@ class Value:
     view: View | None = None
     tile: Any = None
     number: Any = None
+    state: Any = None
 
 
 @dataclass(eq=False, slots=True)

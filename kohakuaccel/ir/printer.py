@@ -76,6 +76,8 @@ def _node(node: Value, texts: dict[int, tuple[str, int]]) -> tuple[str, int]:
         return str(node.view), _ATOM
     if node.tile is not None:
         return str(node.tile.name), _ATOM
+    if node.state is not None:
+        return str(node.state), _ATOM
     if node.op == "const":
         plain = isinstance(node.number, float)
         return f"{node.number:g}" if plain else str(node.number), _ATOM

@@ -8,7 +8,7 @@ from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store, 
 
 EXTENTS = frozenset(("full", "row", "channel", "scalar"))
 ARITY = {
-    **dict.fromkeys(("load", "tile", "const"), 0),
+    **dict.fromkeys(("load", "tile", "state", "const"), 0),
     **dict.fromkeys(("neg", "abs", "exp2", "log2", "recip", "rsqrt"), 1),
     **dict.fromkeys(("row_sum", "row_max", "row_min"), 1),
     **dict.fromkeys(("add", "sub", "mul", "max", "min", "lt", "le", "eq"), 2),
@@ -72,6 +72,7 @@ def _value(trace: Trace, value: Value, scope: frozenset[Symbol], done: dict[int,
         _require(node.extent in EXTENTS, node, "unknown extent")
         _require((node.op == "load") == (node.view is not None), node, "a load has a view")
         _require((node.op == "tile") == (node.tile is not None), node, "a tile value has a tile")
+        _require((node.op == "state") == (node.state is not None), node, "a read has a state")
         _require((node.op == "const") == (node.number is not None), node, "a const has a number")
         if node.view is not None:
             _view(trace, node.view, scope)

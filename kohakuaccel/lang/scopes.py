@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, overload
 
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Expr, Symbol
-from kohakuaccel.ir.nodes import Grid, Index, Repeat
+from kohakuaccel.ir.nodes import Grid, Index, Repeat, Tiling
 from kohakuaccel.lang.counts import Count, checked_count
 from kohakuaccel.lang.tracing import current
 from kohakuaccel.source import Location, caller
@@ -32,12 +33,22 @@ class Scope(Generic[T]):
             )
         names = _names(self._loc, len(counts))
         self._indices = tuple(
-            Index(Symbol(name, "index"), *checked_count(count, what, self._loc), self._loc)
+            Index(Symbol(name, "index"), *self._counted(count), self._loc)
             for name, count in zip(names, counts, strict=True)
         )
         self._entered: AbstractContextManager[None] | None = None
         for index in self._indices:
             self._tracer.require_open(index.count.symbols(), f"the count of {what}", self._loc)
+
+    def _counted(self, count: Count) -> tuple[Expr, Tiling | None]:
+        """Return a count and what it counts: up to an index it counts what the index counts."""
+        expr, tiling = checked_count(count, self._what, self._loc)
+        if tiling is None:
+            around = {self._tracer.tiling(symbol) for symbol in expr.symbols()} - {None}
+            rows = [found for found in around if found is not None and found.kind == "rows"]
+            if len(around) == len(rows) == 1:
+                tiling = replace(rows[0], count=expr)
+        return expr, tiling
 
     def _statement(self) -> Grid | Repeat:
         raise NotImplementedError

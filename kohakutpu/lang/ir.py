@@ -1,11 +1,12 @@
-"""What a trace for this machine holds beside the framework's nodes: tiles and contractions."""
+"""What a trace for this machine holds beside the framework's nodes: tiles, contractions, state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kohakuaccel.ir.expr import Expr
-from kohakuaccel.ir.nodes import Statement, Value, View
+from kohakuaccel.ir.expr import Const, Expr
+from kohakuaccel.ir.nodes import Statement, Store, Value, View
+from kohakuaccel.ir.printer import value_text
 from kohakuaccel.source import Location
 
 
@@ -47,19 +48,126 @@ class TileDecl(Statement):
 
 
 @dataclass(eq=False, slots=True)
-class Accumulate(Statement):
-    """``tile += lhs @ rhs``: rows of ``lhs`` are the tile's rows, rows of ``rhs`` its columns.
+class Computed:
+    """A value as the left operand of a contraction: its columns are K, it is rounded to FP16."""
 
-    Both views are of kind ``"operand"``, indexed by row tile and K chunk.
+    value: Value
+    loc: Location
+
+    def __str__(self) -> str:
+        return f"({value_text(self.value)[1]})"
+
+
+@dataclass(eq=False, slots=True)
+class Accumulate(Statement):
+    """``tile += lhs @ rhs``: rows of ``lhs`` are the tile's rows.
+
+    Views of kind ``"operand"`` are indexed by row tile and K chunk; rows of such a ``rhs`` are the
+    tile's columns. A ``rhs`` of kind ``"transposed"`` has K along its rows, indexed by chunk, and
+    all of its columns are the tile's. A computed ``lhs`` holds one chunk of K.
     """
 
     tile: Tile
-    lhs: View
+    lhs: View | Computed
     rhs: View
 
     def describe(self) -> str:
         """Return the contraction."""
         return f"{self.tile.name} += {self.lhs} @ {self.rhs}"
+
+    @property
+    def views(self) -> list[View]:
+        """The operands that are windows of buffers."""
+        return [side for side in (self.lhs, self.rhs) if isinstance(side, View)]
+
+    @property
+    def chunk(self) -> Expr:
+        """Which chunk of K it contracts."""
+        return k_index(self.lhs if isinstance(self.lhs, View) else self.rhs)
+
+    @property
+    def extent(self) -> Expr:
+        """The elements of all of K."""
+        return k_extent(self.lhs if isinstance(self.lhs, View) else self.rhs)
+
+
+def k_index(view: View) -> Expr:
+    """Return the index of an operand's K chunk."""
+    return view.index[0] if view.kind == "transposed" else view.index[1]
+
+
+def row_index(view: View) -> Expr:
+    """Return the index of an operand's rows; a transposed one has all its columns as rows."""
+    return Const(0) if view.kind == "transposed" else view.index[0]
+
+
+def k_extent(view: View) -> Expr:
+    """Return how many elements an operand has along K."""
+    return view.buffer.shape[0 if view.kind == "transposed" else 1]
+
+
+def row_extent(view: View) -> Expr:
+    """Return how many rows an operand has in all."""
+    return view.buffer.shape[1 if view.kind == "transposed" else 0]
+
+
+@dataclass(eq=False, slots=True)
+class State:
+    """What a loop of an instance carries: one FP32 scalar a row, or ``width`` elements a row."""
+
+    name: str
+    initial: Value
+    width: Expr | None
+    loc: Location
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def extent(self) -> str:
+        """What it varies over, as in a value."""
+        return "row" if self.width is None else "full"
+
+
+@dataclass(eq=False, slots=True)
+class Read:
+    """A read of ``state`` before statement ``place`` of ``body``: what it holds there."""
+
+    state: State
+    body: list[Statement]
+    place: int
+
+    def __str__(self) -> str:
+        return self.state.name
+
+
+@dataclass(eq=False, slots=True)
+class Assign(Statement):
+    """``state <<= value``; ``first`` where it is the state's initial value."""
+
+    state: State
+    value: Value
+    first: bool = False
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the value is repeated: it varies over less than the state."""
+        return self.value.extent != self.state.extent
+
+    def describe(self) -> str:
+        """Return the assignment."""
+        text = f"{self.state} <<= {value_text(self.value)[1]}"
+        width = f" of {self.state.width} elements" if self.state.width is not None else ""
+        return f"state {text}, rows{width}" if self.first else text
+
+
+def value_of(statement: Statement) -> Value | None:
+    """Return the value that a statement computes, ``None`` if it computes none."""
+    if isinstance(statement, (Store, Assign)):
+        return statement.value
+    if isinstance(statement, Accumulate) and isinstance(statement.lhs, Computed):
+        return statement.lhs.value
+    return None
 
 
 def loads(value: Value) -> list[View]:

@@ -13,7 +13,7 @@ from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
 from kohakutpu.lang.layout import chunk_count, rows_and_width, stored_elements, tile_count
 from kohakutpu.lang.values import Elementwise, Expression
-from kohakutpu.lang.windows import Index, Window, stage_kind
+from kohakutpu.lang.windows import Index, Window, cuts_columns, stage_kind
 
 Size = Expr | int | None
 
@@ -117,6 +117,9 @@ class Tensor(Elementwise):
         """
         buffer = self.buffer
         tracer = self._tracer(loc)
+        if buffer.role == "table" and len(buffer.shape) == 2 and tracer.grid is not None:
+            if cuts_columns(tracer.grid.body):
+                return Window(buffer, (), loc).as_load("whole", "full", loc)
         if len(buffer.shape) > 1 or buffer.any_rank:
             raise KernelError(
                 f"`{buffer.name}` is a whole buffer; elementwise arithmetic works on windows",

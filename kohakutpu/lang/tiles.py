@@ -9,7 +9,8 @@ from kohakuaccel.ir.expr import Const, Expr
 from kohakuaccel.ir.nodes import Grid, Repeat, Tiling, Value, View
 from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
+from kohakutpu.lang.frames import Cut, block_size, frame
+from kohakutpu.lang.ir import Accumulate, Computed, Tile, TileDecl, row_extent, row_index
 from kohakutpu.lang.tensors import SIZE_LIMIT, Size, checked_size
 from kohakutpu.lang.values import Elementwise, Expression
 from kohakutpu.lang.windows import Product
@@ -166,24 +167,64 @@ class Accumulator(Elementwise):
             )
 
     def _unify(self, tracer: Tracer, product: Product) -> None:
+        """Take sizes that are left out from the operands, and the place from the first of them."""
         declared, lhs, rhs = self.tile, product.lhs, product.rhs
-        declared.gm = _size("gm", declared.gm, lhs, 0, tracer, declared)
-        declared.gn = _size("gn", declared.gn, rhs, 0, tracer, declared)
-        for side in (lhs, rhs):
-            declared.nk = _size("nk", declared.nk, side, 1, tracer, declared)
+        if isinstance(lhs, Computed):
+            rows, chunk = self._frame(lhs)
+            declared.gm = rows.groups if declared.gm is _AUTO else declared.gm
+            declared.nk = chunk.blocks if declared.nk is _AUTO else declared.nk
+            declared.gn = _columns(declared, rhs)
+            place = rows.extent, rows.index
+        else:
+            declared.gm = _size("gm", declared.gm, lhs, 0, tracer, declared)
+            if rhs.kind == "transposed":
+                declared.gn = _columns(declared, rhs)
+            else:
+                declared.gn = _size("gn", declared.gn, rhs, 0, tracer, declared)
+            for side in (lhs, rhs):
+                declared.nk = _size("nk", declared.nk, side, -1, tracer, declared)
+            place = lhs.buffer.shape[0], lhs.index[0]
         if declared.rows is None:
-            declared.rows, declared.cols = lhs.buffer.shape[0], rhs.buffer.shape[0]
-            declared.row, declared.col = lhs.index[0], rhs.index[0]
+            declared.rows, declared.row = place
+            declared.cols, declared.col = row_extent(rhs), row_index(rhs)
+
+    def _frame(self, computed: Computed) -> tuple[Cut, Cut]:
+        """Return which rows and which chunk of K a computed operand holds."""
+        found = frame(computed.value)
+        if found.rows is None or found.cols is None:
+            what = "rows" if found.rows is None else "columns"
+            raise KernelError(
+                f"the left side of `@` does not say which {what} it holds: nothing in it is cut "
+                "from a buffer or a tile",
+                loc=computed.loc,
+                fix="compute it from a tile or from windows of buffers",
+            )
+        return found.rows, found.cols
 
     def _describe(self) -> str:
         return f"tile `{self.tile.name}`"
 
 
+def _columns(declared: Tile, rhs: View) -> Expr:
+    """Return ``gn`` beside a computed operand or a transposed one: all columns if nobody says."""
+    if declared.gn is not _AUTO:
+        return declared.gn
+    tiling = None if rhs.kind == "transposed" else rhs.tilings[0]
+    extent = row_extent(rhs)
+    return Cut(extent, block_size(tiling, extent), row_index(rhs)).groups
+
+
 def _size(knob: str, known: Expr, view: View, axis: int, tracer: Tracer, declared: Tile) -> Expr:
     """Return a size of the tile, from its declaration or from the tiling behind an index."""
     tiling: Tiling | None = view.tilings[axis]
+    natural = "chunks32" if knob == "nk" else "tiles"
     if known is _AUTO:
-        return tracer.knob(f"{declared.name}.{knob}") if tiling is None else tiling.size
+        if tiling is None:
+            return tracer.knob(f"{declared.name}.{knob}")
+        block = Cut(Const(0), block_size(tiling, Const(0)), Const(0))
+        return block.blocks if knob == "nk" else block.groups
+    if tiling is not None and tiling.kind != natural:
+        return known  # how many elements both are is compared once there are numbers
     if tiling is not None and isinstance(known, Const) and isinstance(tiling.size, Const):
         if known.value != tiling.size.value:
             raise KernelError(

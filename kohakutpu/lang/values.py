@@ -96,10 +96,17 @@ class Elementwise(Unknown):
         return function(*(x if isinstance(x, Elementwise) else _number(x) for x in inputs))
 
     def __matmul__(self, other: Any) -> Any:
-        _refuse_operand(self)
+        from kohakutpu.lang.windows import computed_product  # windows are values too
+
+        return computed_product(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        _refuse_operand(self)
+        raise KernelError(
+            f"`@` with a {type(other).__name__} on its left: operands are windows of buffers, and "
+            "on the left values of the kernel",
+            loc=caller(),
+            fix="make it a buffer with L.table(array), and contract windows of that",
+        )
 
     def __getitem__(self, place: Any) -> Any:
         raise KernelError(
@@ -313,12 +320,3 @@ def widest(extents: list[str]) -> str:
     if not found:
         return "scalar"
     return found.pop() if len(found) == 1 else "full"
-
-
-def _refuse_operand(value: Elementwise) -> NoReturn:
-    raise KernelError(
-        "a computed value cannot be an operand of `@`",
-        loc=caller(),
-        fix="store it with `<<=` into an L.temp(...) in a stage of its own, and contract windows "
-        "of that",
-    )

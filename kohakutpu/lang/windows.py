@@ -9,7 +9,7 @@ from kohakuaccel.ir.expr import Expr, Symbol, as_expr, is_integer
 from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store, Tiling, Value, View
 from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
-from kohakutpu.lang.ir import TileDecl, loads
+from kohakutpu.lang.ir import Assign, Computed, TileDecl, loads
 from kohakutpu.lang.values import Elementwise, Expression, as_value
 
 Index = Expr | int
@@ -20,14 +20,19 @@ COUNTS = {
     "parts": "parts",
     "rows": "blocks of rows",
 }
+BLOCKS = ("tiles", "rows")  # of a matrix, as a contraction cuts it
+COLUMNS = ("tiles", "rows", "chunks32")
 WANTED = {
-    "operand": ("tiles", "chunks32"),
-    "tile": ("tiles", "tiles"),
-    "channel_tile": ("tiles",),
-    "part": ("parts",),
-    "rows": ("rows",),
-    "column": ("rows",),
+    "operand": (BLOCKS, ("chunks32",)),
+    "transposed": (("rows", "chunks32", "tiles"),),
+    "tile": (BLOCKS, COLUMNS),
+    "channel_tile": (COLUMNS,),
+    "part": (("parts",),),
+    "rows": (("rows",),),
+    "column": (("rows",),),
 }
+"""What an index of each kind of view may count; the first is what a message suggests."""
+BESIDE_VALUE = {**WANTED, "operand": (BLOCKS, ("chunks32", *BLOCKS))}  # a value's columns are K
 EXTENT = {
     "tile": "full",
     "channel_tile": "channel",
@@ -49,8 +54,10 @@ class Window(Elementwise):
         _require_own(buffer, loc)
         self.index = tuple(self._checked(position, loc) for position in index)
 
-    def view(self, kind: str) -> View:
+    def view(self, kind: str, beside_value: bool = False) -> View:
         """Return the window read as ``kind``, after checking rank and what the indices count.
+
+        ``beside_value`` says that it is contracted with a computed value.
 
         Raises
         ------
@@ -58,16 +65,16 @@ class Window(Elementwise):
             If the number of indices is wrong or one of them counts something else.
         """
         tracer = current(f"`{self.buffer.name}[...]`", self.loc)
-        wanted = WANTED[kind]
+        wanted = (BESIDE_VALUE if beside_value else WANTED)[kind]
         if len(self.index) != len(wanted):
             self._refuse_rank(kind, len(wanted))
         tilings = tuple(tracer.tiling(index) for index in self.index)
         for axis, (tiling, expected) in enumerate(zip(tilings, wanted, strict=True)):
-            if tiling is not None and tiling.kind != expected:
-                self._refuse_kind(axis, tiling, expected)
+            if tiling is not None and tiling.kind not in expected:
+                self._refuse_kind(axis, tiling, expected[0])
         return View(self.buffer, kind, self.index, tilings, self.loc)
 
-    def operand(self, position: str) -> View:
+    def operand(self, position: str, beside_value: bool = False) -> View:
         """Return the window as one side of ``@``; ``position`` names the side.
 
         Raises
@@ -89,7 +96,8 @@ class Window(Elementwise):
                 fix='declare it with dtype="fp16"',
                 notes=[(self.buffer.loc, f"`{self.buffer.name}` is declared here")],
             )
-        return self.view("operand")
+        one = position == "right" and len(self.index) == 1
+        return self.view("transposed" if one else "operand", beside_value)
 
     def value(self, loc: Location) -> Expression:
         """Return the window's elements."""
@@ -116,6 +124,11 @@ class Window(Elementwise):
             return "part"
         if stage == "tiles":
             return "channel_tile" if len(self.buffer.shape) == 1 else "tile"
+        if tracer.grid is not None and cuts_columns(tracer.grid.body):
+            if len(self.index) == 2:
+                return "tile"
+            if len(self.buffer.shape) == 1 and self._is_of_a_loop(tracer):
+                return "channel_tile"
         tiling = stage_tiling(tracer, "rows")
         whole = tiling is not None and len(tiling.buffer.shape) != 1
         if len(self.buffer.shape) == 1:
@@ -123,6 +136,13 @@ class Window(Elementwise):
         one = len(self.buffer.shape) > 1 and self.buffer.shape[-1] == as_expr(1)
         same = tiling is not None and tiling.buffer.shape[-1:] == self.buffer.shape[-1:]
         return "column" if one and not same else "rows"
+
+    def _is_of_a_loop(self, tracer: Tracer) -> bool:
+        """Tell whether loops of the instance alone choose the window: they cut columns."""
+        grid = tracer.grid
+        own = {index.symbol for index in grid.indices} if grid is not None else set[Symbol]()
+        symbols = frozenset[Symbol]().union(*(index.symbols() for index in self.index))
+        return bool(symbols) and not symbols & own
 
     def __ilshift__(self, other: Any) -> Window:
         """Store ``other`` into the window."""
@@ -155,14 +175,7 @@ class Window(Elementwise):
     def __matmul__(self, other: Any) -> Product:
         """Return the contraction of both windows over their K chunks."""
         loc = caller()
-        if not isinstance(other, Window):
-            what = "a whole buffer" if hasattr(other, "buffer") else "a computed value"
-            raise KernelError(
-                f"the right side of `@` is {what}, not a window",
-                loc=loc,
-                fix="write `a[i, k] @ b[j, k]`: row tiles of both operands, and the same K chunk",
-            )
-        return Product(self.operand("left"), other.operand("right"), loc)
+        return Product(self.operand("left"), right_operand(other, loc), loc)
 
     def _checked(self, index: Any, loc: Location) -> Expr:
         if isinstance(index, slice):
@@ -219,7 +232,7 @@ class Product(Elementwise):
 
     __slots__ = ("lhs", "loc", "rhs")
 
-    def __init__(self, lhs: View, rhs: View, loc: Location) -> None:
+    def __init__(self, lhs: View | Computed, rhs: View, loc: Location) -> None:
         self.lhs = lhs
         self.rhs = rhs
         self.loc = loc
@@ -237,6 +250,48 @@ class Product(Elementwise):
             loc=self.loc,
             fix="sum it into a tile, `acc += ...` with acc = L.tile(gm, gn, nk), and read that",
         )
+
+
+def right_operand(other: Any, loc: Location, beside_value: bool = False) -> View:
+    """Return the right side of ``@``.
+
+    Raises
+    ------
+    KernelError
+        If it is no window.
+    """
+    if not isinstance(other, Window):
+        what = "a whole buffer" if hasattr(other, "buffer") else "a computed value"
+        raise KernelError(
+            f"the right side of `@` is {what}, not a window",
+            loc=loc,
+            fix="write `a[i, k] @ b[j, k]`: row tiles of both operands, and the same K chunk; only "
+            "the left side may be computed",
+        )
+    return other.operand("right", beside_value)
+
+
+def computed_product(value: Elementwise, other: Any) -> Product:
+    """Return ``value @ window``: the value's columns are one chunk of K.
+
+    Raises
+    ------
+    KernelError
+        If the value has no rows and columns, or ``other`` is no window.
+    """
+    loc = caller()
+    rhs = right_operand(other, loc, beside_value=True)
+    node = value.value(loc).node
+    if node.extent != "full":
+        raise KernelError(
+            f"the left side of `@` needs rows and columns, but this value has {_LESS[node.extent]}",
+            loc=loc,
+            fix="contract a value that varies along the row, such as one computed from a tile",
+        )
+    return Product(Computed(node, loc), rhs, loc)
+
+
+_LESS = {"row": "one scalar a row", "channel": "one row for all", "scalar": "one element"}
 
 
 def _require_own(buffer: Buffer, loc: Location) -> None:
@@ -290,6 +345,15 @@ def _has_tile(body: list[Statement]) -> bool:
     return any(
         isinstance(statement, TileDecl)
         or (isinstance(statement, Repeat) and _has_tile(statement.body))
+        for statement in body
+    )
+
+
+def cuts_columns(body: list[Statement]) -> bool:
+    """Tell whether the rows of a grid are worked on by blocks of columns: tiles, or state."""
+    return any(
+        isinstance(statement, (TileDecl, Assign))
+        or (isinstance(statement, Repeat) and cuts_columns(statement.body))
         for statement in body
     )
 

@@ -89,7 +89,8 @@ def test_one_row_in_a_contraction_or_a_part() -> None:
         (lambda v: v + np.ones(3), "`ndarray` is no operand", "L.table"),
         (lambda v: np.ones(3) + v, "`ndarray` is no operand", "L.table"),
         (lambda v: np.exp(v), "numpy's exp cannot compute", "L.exp2"),
-        (lambda v: v @ v, "computed value cannot be an operand of `@`", "L.temp"),
+        (lambda v: v @ v, "the right side of `@` is a computed value", "only the left side"),
+        (lambda v: np.ones(3) @ v, "numpy's matmul cannot compute", "kohakutpu.lang"),
     ],
 )
 def test_values_that_python_asks_for(use: Callable[[Any], Any], text: str, fix: str) -> None:
@@ -304,7 +305,7 @@ def test_what_goes_into_a_tile() -> None:
     def scaled(a=L.In(M, K), b=L.In(N, K), c=L.Out(M, N)):
         for i, j in grid(a.tiles(2), b.tiles(1)):
             acc = L.tile(2, 1, 2)
-            acc += (a[i, 0] * 2) @ b[j, 0]  # HERE
+            acc += b[j, 0] @ (a[i, 0] * 2)  # HERE
 
     @kernel
     def mixed(a=L.In(M, K), b=L.In(N, K), c=L.Out(M, N)):
@@ -321,7 +322,9 @@ def test_what_goes_into_a_tile() -> None:
         stored.trace()
     with refused("written by contraction only", "acc <<= 1", "Python variable"):
         shifted.trace()
-    with refused("cannot be an operand of `@`", "(a[i, 0] * 2) @ b[j, 0]", "L.temp"):
+    with refused(
+        "the right side of `@` is a computed value", "b[j, 0] @ (a[i, 0] * 2)", "left side may be"
+    ):
         scaled.trace()
     with refused("the right side of `@` is a whole buffer", "a[i, 0] @ b", "b[j, k]"):
         mixed.trace()

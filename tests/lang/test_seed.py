@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kohakuaccel.ir.nodes import Grid, Repeat, Store
+from kohakuaccel.ir.nodes import Grid, Repeat, Store, View
 from kohakuaccel.ir.verifier import verify
 from kohakuaccel.lang import dims, grid, loop, stage, sweep, units
 from kohakutpu import lang as L
@@ -49,6 +49,7 @@ def test_matmul_nodes() -> None:
     assert isinstance(store, Store)
     (add,) = loop_.body
     assert isinstance(add, Accumulate)
+    assert isinstance(add.lhs, View)
     a, b, c = trace.buffers
     assert (add.lhs.buffer, add.rhs.buffer, store.view.buffer) == (a, b, c)
     assert (add.lhs.kind, add.rhs.kind, store.view.kind) == ("operand", "operand", "tile")

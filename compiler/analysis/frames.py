@@ -1,0 +1,152 @@
+"""Where values of several shapes meet: operands of one operation cover the same elements.
+
+A grid that carries state or contracts computed values holds tiles, rows and states of shapes of
+their own. Each operation in it, each store and each contraction takes operands of one shape.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.analysis.contraction import known
+from compiler.analysis.instances import Env, Integers, enumerate_instances
+from compiler.analysis.sites import Site, index_symbols
+from kohakuaccel.errors import KernelError
+from kohakuaccel.ir.expr import Const
+from kohakuaccel.ir.nodes import Store, Value
+from kohakuaccel.lang.tracing import indices_of
+from kohakuaccel.source import Location
+from kohakutpu.config import KBLOCK, LANES
+from kohakutpu.lang.frames import REDUCTIONS, Cut, Frame, frames, view_frame
+from kohakutpu.lang.ir import (
+    Accumulate,
+    Assign,
+    Computed,
+    k_extent,
+    k_index,
+    value_of,
+    walk,
+)
+
+Part = tuple[str, Cut | None]
+"""What to call something, and which part of an axis it covers."""
+
+
+def check_frames(sites: list[Site], env: Env) -> None:
+    """Check with numbers that operands of every operation of a fused grid cover the same elements.
+
+    Raises
+    ------
+    KernelError
+        If two do not, or a row function runs on part of a row that crosses instances.
+    """
+    for site in sites:
+        value = value_of(site.statement)
+        if value is None or not site.fused:
+            continue
+        found = frames(value)
+        for node in walk(value):
+            for axis in ("rows", "columns"):
+                parts = [(_name(arg), _part(found[arg], axis)) for arg in node.args]
+                _check_same(parts, axis, node.loc, site, env)
+            if node.op in REDUCTIONS:
+                _check_whole_row(node, found[node.args[0]], site, env)
+        own, loc = found[value], site.statement.loc
+        for axis, target in _targets(site, value):
+            _check_same([target, (_name(value), _part(own, axis))], axis, loc, site, env)
+
+
+def _targets(site: Site, value: Value) -> list[tuple[str, Part]]:
+    """Return what the value of a statement goes into, by axis."""
+    statement = site.statement
+    if isinstance(statement, Store):
+        frame = view_frame(statement.view)
+        name = f"`{statement.view}`"
+        return [("rows", (name, frame.rows)), ("columns", (name, frame.cols))]
+    if isinstance(statement, Assign):
+        width = statement.state.width
+        cut = None if width is None else Cut(width, width, Const(0))
+        return [("columns", (f"state `{statement.state}`", cut))]
+    assert isinstance(statement, Accumulate)
+    assert isinstance(statement.lhs, Computed)
+    tile, rhs = statement.tile, statement.rhs
+    chunk = Cut(k_extent(rhs), tile.nk * KBLOCK, k_index(rhs))
+    rows = Cut(known(tile.rows), tile.gm * LANES, known(tile.row))
+    return [("rows", (f"tile `{tile.name}`", rows)), ("columns", (f"K of `{rhs}`", chunk))]
+
+
+def _part(frame: Frame, axis: str) -> Cut | None:
+    return frame.rows if axis == "rows" else frame.cols
+
+
+def _name(node: Value) -> str:
+    if node.view is not None:
+        return f"`{node.view}`"
+    if node.tile is not None:
+        return f"tile `{node.tile.name}`"
+    if node.state is not None:
+        return f"state `{node.state}`"
+    return "the value" if not node.loc.source else f"`{node.loc.source}`"
+
+
+def _check_same(parts: list[Part], axis: str, loc: Location, site: Site, env: Env) -> None:
+    present = [(name, cut) for name, cut in parts if cut is not None]
+    present.sort(key=lambda part: part[1].index is None)  # what has a place first
+    for name, cut in present[1:]:
+        _compare(*present[0], name, cut, axis, loc, site, env)
+
+
+def _compare(
+    name: str, cut: Cut, other: str, wanted: Cut, axis: str, loc: Location, site: Site, env: Env
+) -> None:
+    if cut == wanted:
+        return
+    if cut.index is None or wanted.index is None:
+        sizes = cut.block.evaluate(env), wanted.block.evaluate(env)
+        if sizes[0] != sizes[1]:
+            raise KernelError(
+                f"{name} has {sizes[0]} {axis} and {other} blocks of {sizes[1]}: they do not match",
+                loc=loc,
+                fix=f"make the table of {max(sizes)} {axis}, or cut windows of it by two indices",
+            )
+        return
+    instances = enumerate_instances(site, env, (cut.index, wanted.index))
+    mine = _elements(cut, instances.evaluate(cut.index, env), env)
+    theirs = _elements(wanted, instances.evaluate(wanted.index, env), env)
+    wrong = (mine != theirs).any(axis=0)
+    if not wrong.any():
+        return
+    at = int(np.argmax(wrong))
+    where = f" at {instances.name(at)}" if instances.name(at) else ""
+    spans = [
+        f"{axis} {int(first)} to {int(last) - 1}" for first, last in (mine[:, at], theirs[:, at])
+    ]
+    raise KernelError(
+        f"{name} covers {spans[0]} and {other} {spans[1]}{where}: they do not match",
+        loc=loc,
+        fix="cut both by one tiling, of one size and by the same index"
+        + ("" if axis == "rows" else "; K chunks beside a computed value hold multiples of 32"),
+    )
+
+
+def _elements(cut: Cut, index: Integers, env: Env) -> Integers:
+    """Return the first element and the end of a cut, a column an instance."""
+    extent, block = cut.extent.evaluate(env), cut.block.evaluate(env)  # of one with an index
+    first = np.clip(index * block, 0, extent)
+    return np.stack([first, np.clip(index * block + block, 0, extent)])
+
+
+def _check_whole_row(node: Value, frame: Frame, site: Site, env: Env) -> None:
+    cut = frame.cols
+    if cut is None or cut.index is None:
+        return
+    extent, block = cut.extent.evaluate(env), cut.block.evaluate(env)
+    own = {index.symbol for index in indices_of(site.grid)}
+    if block < extent and index_symbols(cut.index) & own:
+        raise KernelError(
+            f"{node.op} needs whole rows, but the value holds {block} of {extent} columns: a row "
+            "crosses instances",
+            loc=node.loc,
+            fix="run over the columns in a loop inside the grid, and carry the result in an "
+            "L.state(...)",
+        )
