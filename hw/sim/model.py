@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hw.sim import cache, toolchain
-from hw.sim.progress import notice
+from kohakuaccel.runtime.progress import notice
 from kohakutpu.config import Machine
 
 ROOT = Path(__file__).parents[2]

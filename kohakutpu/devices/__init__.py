@@ -11,7 +11,7 @@ from kohakuaccel.errors import CallError
 from kohakuaccel.runtime.device import Device
 from kohakuaccel.source import caller, mark_internal
 from kohakutpu.config import Machine
-from kohakutpu.devices import golden, rtl
+from kohakutpu.devices import board, golden, rtl
 from kohakutpu.devices.faults import MachineFault, explain
 
 mark_internal(__name__)
@@ -64,6 +64,12 @@ KINDS: dict[str, Kind] = {
             "waves_to": int,
         },
         rtl.options,
+    ),
+    "board": Kind(
+        "a machine on an FPGA board, over a serial port",
+        board.BoardDevice,
+        {"port": str, "baud": int, "watchdog": int, "limit": int},
+        board.options,
     ),
 }
 DEFAULT = "golden"

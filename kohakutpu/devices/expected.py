@@ -1,8 +1,12 @@
-"""How many instructions a program will take, read off its loops."""
+"""How many instructions a program will take, read off its loops, and how far a run is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+
 from kohakuaccel.runtime.device import Bytes
+from kohakuaccel.runtime.progress import Progress
 from kohakutpu import isa
 from kohakutpu.config import WORD_BYTES
 
@@ -35,3 +39,36 @@ def instructions(words: Bytes, kind: str) -> int:
             if not times:
                 return 0
     return total
+
+
+class RunProgress(Progress):
+    """One line about a run.
+
+    Parameters
+    ----------
+    expected : callable
+        How many instructions the run will take, 0 if nobody knows; asked once, and only if the
+        run takes so long that anything is said of it.
+    """
+
+    def __init__(self, expected: Callable[[], int] = lambda: 0) -> None:
+        super().__init__(lambda seconds: describe(*self._far, seconds, self._total))
+        self._expected = expected
+        self._far = (0, 0)
+
+    @cached_property
+    def _total(self) -> int:
+        return self._expected()
+
+    def update(self, cycles: int = 0, instructions: int = 0) -> None:
+        """Say how far it is, if it is time to."""
+        self._far = (cycles, instructions)
+        super().update()
+
+
+def describe(cycles: int, instructions: int, seconds: float, total: int) -> str:
+    """Return cycles, rate and, where it can be known, the time left, as text."""
+    text = f"{cycles:,} cycles, {cycles / seconds / 1000:.0f} k/s"
+    if 0 < instructions <= total:
+        text += f", about {seconds * (total - instructions) / instructions:.0f} s left"
+    return text

@@ -16,7 +16,7 @@ from kohakuaccel.errors import CallError
 from kohakuaccel.runtime.device import Bytes, Program, Report
 from kohakuaccel.source import caller
 from kohakutpu.config import WORD_BYTES, Machine
-from kohakutpu.devices.expected import instructions
+from kohakutpu.devices.expected import RunProgress, instructions
 from kohakutpu.devices.host import FOREVER, TABLE_WORDS, Host, expect, summary
 
 
@@ -115,10 +115,8 @@ class RtlDevice:
         DeviceFault
             If the machine stopped, or ran for longer than the limit.
         """
-        from hw.sim.progress import Progress
-
         table = [(program.node, program.address, program.count) for program in self._programs]
-        progress = Progress(self._expected)
+        progress = RunProgress(self._expected)
         try:
             outcome = self._host.run(
                 table,

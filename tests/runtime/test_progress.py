@@ -3,7 +3,8 @@ from time import sleep
 
 import pytest
 
-from hw.sim import progress
+from kohakuaccel.runtime import progress
+from kohakutpu.devices.expected import RunProgress, describe
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +16,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_quick_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.notice("building"):
         pass
-    progress.Progress().update(1, 1)
+    RunProgress().update(1, 1)
     assert capsys.readouterr().err == ""
 
 
@@ -42,7 +43,7 @@ def test_what_fails_says_so_itself(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_lines(cycles: int, seconds: float, instructions: int, total: int, text: str) -> None:
-    assert progress.describe(cycles, seconds, instructions, total) == text
+    assert describe(cycles, instructions, seconds, total) == text
 
 
 def test_a_run_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +53,7 @@ def test_a_run_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
         asked.append(True)
         return 100
 
-    shown = progress.Progress(expected)
+    shown = RunProgress(expected)
     shown.update(10, 1)
     sleep(0.06)
     shown.update(2000, 50)
@@ -69,7 +70,7 @@ def test_a_run_on_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    shown = progress.Progress()
+    shown = RunProgress()
     sleep(0.06)
     shown.update(2000, 0)
     shown.close()

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import monotonic
 
@@ -12,7 +12,7 @@ LOGGED = 15.0  # and in a file, where every one stays
 
 
 @contextmanager
-def notice(text: str) -> Iterator[None]:
+def notice(text: str) -> Generator[None, None, None]:
     """Say `text` once what is done in the block takes more than two seconds, and how long it took.
 
     Nothing is said of a block that fails; its exception says more.
@@ -31,31 +31,29 @@ def notice(text: str) -> Iterator[None]:
 
 
 class Progress:
-    """One line about a run, renewed in place on a terminal.
+    """One line about something that runs, renewed in place on a terminal.
 
     Parameters
     ----------
-    expected : callable
-        How many instructions the run will take, 0 if nobody knows; asked once, and only if the
-        run takes so long that anything is said of it.
+    describe : callable
+        Returns the line, told the seconds that have passed; asked only when something is said.
     """
 
-    def __init__(self, expected: Callable[[], int] = lambda: 0) -> None:
-        self._expected = expected
-        self._total: int | None = None
+    def __init__(self, describe: Callable[[float], str]) -> None:
+        self._describe = describe
         self._terminal = sys.stderr.isatty()
         self._started = monotonic()
         self._next = self._started + PATIENCE
+        self._said = False
 
-    def update(self, cycles: int, instructions: int) -> None:
+    def update(self) -> None:
         """Say how far it is, if it is time to."""
         now = monotonic()
         if now < self._next:
             return
         self._next = now + (INTERVAL if self._terminal else LOGGED)
-        if self._total is None:
-            self._total = self._expected()
-        line = describe(cycles, now - self._started, instructions, self._total)
+        self._said = True
+        line = self._describe(now - self._started)
         if self._terminal:
             sys.stderr.write(f"\r\x1b[Kktpu: {line}")
             sys.stderr.flush()
@@ -64,17 +62,9 @@ class Progress:
 
     def close(self) -> None:
         """Leave the line of the terminal as it was before."""
-        if self._total is not None and self._terminal:
+        if self._said and self._terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
-
-
-def describe(cycles: int, seconds: float, instructions: int, total: int) -> str:
-    """Return cycles, rate and, where it can be known, the time left, as text."""
-    text = f"{cycles:,} cycles, {cycles / seconds / 1000:.0f} k/s"
-    if 0 < instructions <= total:
-        text += f", about {seconds * (total - instructions) / instructions:.0f} s left"
-    return text
 
 
 def _say(line: str) -> None:
