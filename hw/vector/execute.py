@@ -9,7 +9,6 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.adder import Combine
-from hw.arithmetic.pipeline import delayed
 from hw.arithmetic.reduction import RowReduction
 from hw.common.interfaces import Engine, code
 from hw.noc.flit import LOCAL_BITS
@@ -223,25 +222,33 @@ class ExecEngine(wiring.Component):
         ends = pipe.o_valid & computed.ends
         with m.If(ends):
             m.d.sync += here.eq(~here)
-        packed = delayed(m, here, WordPacker.latency)
-        packed_task = _of(m, tasks, packed, "packed_task")
+        window, kind = task.dst.payload.window, task.dst.kind
+        is_half = kind == code(RECORD, "dst", "l1h")
+        next_base, base, place = Signal(LOCAL_BITS), Signal(LOCAL_BITS), Signal(LOCAL_BITS)
+        index = Mux(
+            kind == code(RECORD, "dst", "reg"),
+            computed.beat,
+            Mux(is_half, _word(computed.beat, lanes, 16), _word(computed.beat, lanes, 8)),
+        )
         m.d.comb += [
-            packer.valid.eq(pipe.o_valid & _to_l1(task)),
-            packer.beat.eq(pipe.o),
-            packer.window.eq(packed_task.dst.payload.window),
-            packer.rows.eq(packed_task.rows),
-            packer.cols.eq(packed_task.cols),
-            packer.is_half.eq(packed_task.dst.kind == code(RECORD, "dst", "l1h")),
-            packer.mark.eq(packed),
+            base.eq(Mux(computed.row == 0, window.base, next_base)),
+            place.eq(base + index),
         ]
-
-        next_base, base = Signal(LOCAL_BITS, reset_less=True), Signal(LOCAL_BITS)
-        window = task.dst.payload.window
-        m.d.comb += base.eq(Mux(computed.row == 0, window.base, next_base))
         with m.If(pipe.o_valid & computed.ends_row):
             m.d.sync += next_base.eq(base + window.stride)
         masked = Cat(Mux(computed.keep[n], pipe.o[n].as_value(), 0) for n in range(lanes))
-        writes = pipe.o_valid & (task.dst.kind == code(RECORD, "dst", "reg"))
+        writes = pipe.o_valid & (kind == code(RECORD, "dst", "reg"))
+        m.d.comb += [
+            packer.valid.eq(pipe.o_valid & _to_l1(task)),
+            packer.elements.eq(masked),
+            packer.is_half.eq(is_half),
+            packer.address.eq(place),
+            packer.mark.eq(here),
+            packer.cols.eq(task.cols),
+            packer.beat.eq(computed.beat),
+            packer.ends_row.eq(computed.ends_row),
+            packer.ends.eq(computed.ends),
+        ]
         op = Signal(Combine)
         with m.Switch(task.reduce):
             for name, value in COMBINES.items():
@@ -257,7 +264,7 @@ class ExecEngine(wiring.Component):
             reduction.last.eq(computed.ends_row),
             reduction.op.eq(op),
             registers.write.eq(writes | scalars.write),
-            registers.address.eq(Mux(writes, base + computed.beat, scalars.address)),
+            registers.address.eq(Mux(writes, place, scalars.address)),
             registers.beat.eq(Mux(writes, masked, scalars.beat.as_value())),
         ]
 
@@ -268,7 +275,7 @@ class ExecEngine(wiring.Component):
             reducing.w_en.eq(start & _reduces(starting)),
             reducing.w_data.eq(turn),
             reducing.r_en.eq(scalars.ends),
-            owes.eq(reducing.r_rdy | scalars.write),
+            owes.eq(reducing.r_rdy | scalars.waits),
             scalars.valid.eq(reduction.o_valid),
             scalars.value.eq(reduction.o),
             scalars.base.eq(scalar_task.red),
@@ -283,6 +290,13 @@ def _of(m: Module, tasks: list[Signal], turn: Value, name: str) -> data.View:
     task = Signal(SHAPE, name=name)
     m.d.comb += task.eq(Mux(turn, tasks[1].as_value(), tasks[0].as_value()))
     return task
+
+
+def _word(beat: Value, lanes: int, per: int) -> Value:
+    """Return in which word of its row, of `per` elements each, a beat begins."""
+    if lanes > per:
+        return beat << 1
+    return beat >> ((per // lanes).bit_length() - 1)
 
 
 def _to_l1(task: data.View) -> Value:

@@ -1,20 +1,19 @@
-"""From beats to L1 words: round to FP16 if asked to, put together, address."""
+"""From beats to L1 words: round to FP16 if asked to, put together."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.converters import Narrower
 from hw.arithmetic.formats import Float32
 from hw.arithmetic.pipeline import delayed
-from hw.common.interfaces import WINDOW
-from hw.noc.flit import LOCAL_BITS, ROW_BITS, WORD_BITS
+from hw.noc.flit import WORD_BITS
 from hw.vector.l1 import WritePort
-from hw.vector.walk import COLS_BITS, BeatWalk
+from hw.vector.walk import COLS_BITS
 
 
 class WordPacker(wiring.Component):
-    """Write the beats of a window to L1 as FP16 or FP32; what follows a row in its word is zero.
+    """Write beats to L1 as FP16 or FP32; what follows a row in its word is zero.
 
     With 16 lanes a beat of FP32 is two words: after it comes a cycle without one.
 
@@ -27,30 +26,31 @@ class WordPacker(wiring.Component):
 
     Members
     -------
-    valid, beat : In(1), In(ArrayLayout(Float32, lanes))
-        A beat.
-    window, rows, cols, is_half, mark : In
-        Where it goes, how much there is of the window, whether as FP16, and a bit that `finished`
-        comes with; `latency` cycles after the beat.
+    valid, elements : In(1), In(ArrayLayout(Float32, lanes))
+        A beat; what lies past its row is zero.
+    is_half, address, mark : In
+        Whether it becomes FP16, its first word, and a bit that `finished` comes with.
+    cols, beat, ends_row, ends : In
+        Where in its window it is.
     write : WritePort, seen from the L1
         Always granted.
     finished, finished_mark : Out(1)
         A window's last word is written with this clock edge.
     """
 
-    latency = Narrower.latency
-
     def __init__(self, lanes: int, address_bits: int) -> None:
         self._lanes = lanes
         super().__init__(
             {
-                "window": In(WINDOW),
-                "rows": In(ROW_BITS),
-                "cols": In(COLS_BITS),
-                "is_half": In(1),
-                "mark": In(1),
                 "valid": In(1),
-                "beat": In(data.ArrayLayout(Float32, lanes)),
+                "elements": In(data.ArrayLayout(Float32, lanes)),
+                "is_half": In(1),
+                "address": In(address_bits),
+                "mark": In(1),
+                "cols": In(COLS_BITS),
+                "beat": In(COLS_BITS),
+                "ends_row": In(1),
+                "ends": In(1),
                 "write": In(WritePort(address_bits)),
                 "finished": Out(1),
                 "finished_mark": Out(1),
@@ -58,81 +58,69 @@ class WordPacker(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Round, mask, place a beat in its word, send complete words."""
+        """Round, put a beat in its place of a word, send complete words."""
         m = Module()
         lanes = self._lanes
-        m.submodules.walk = walk = BeatWalk(lanes)
-        halves, singles = [], []
+        narrow = []
         for n in range(lanes):
             m.submodules[f"narrower_{n}"] = narrower = Narrower()
-            m.d.comb += narrower.i.eq(self.beat[n])
-            keep = walk.keep[n]
-            halves.append(Mux(keep, narrower.o.as_value(), 0))
-            singles.append(Mux(keep, delayed(m, self.beat[n], Narrower.latency), 0))
-        valid = delayed(m, self.valid, Narrower.latency, reset=True)
-        m.d.comb += [
-            walk.step.eq(valid),
-            walk.rows.eq(self.rows),
-            walk.cols.eq(self.cols),
-        ]
-        half, half_ends, half_place = self._place(m, walk, Cat(*halves)[: 16 * lanes], "half")
-        single, single_ends, single_place = self._place(
-            m, walk, Cat(*singles)[: min(32 * lanes, WORD_BITS)], "single"
+            m.d.comb += narrower.i.eq(self.elements[n])
+            narrow.append(narrower.o.as_value())
+        halves = Cat(*narrow)
+        singles = delayed(m, self.elements.as_value(), Narrower.latency)
+        parts = (max(8 // lanes, 1), 16 // lanes)  # beats of a word, of FP32 and of FP16
+        part = [self.beat[: (count - 1).bit_length()] for count in parts]
+        single, half = part
+        last = Mux(self.is_half, half == parts[1] - 1, single == parts[0] - 1)
+        tail = self.cols[:4]
+        alone = self.is_half | (self.ends_row & (tail != 0) & (tail <= 8))
+        early = Cat(
+            self.is_half,
+            self.ends,
+            last | self.ends_row,
+            Mux(self.is_half, half == 0, single == 0),
+            alone,
         )
-        word = Mux(self.is_half, half, single)
-        ends = Mux(self.is_half, half_ends, single_ends)
-        place = Mux(self.is_half, half_place, single_place)
+        is_half, ends, completes, begins, alone = delayed(m, early, Narrower.latency)
+        valid = delayed(m, self.valid, Narrower.latency, reset=True)
 
-        next_base, base, offset = (Signal(LOCAL_BITS, name=n) for n in ("next", "base", "offset"))
-        gathered = Signal(WORD_BITS)
-        m.d.comb += base.eq(Mux(walk.row == 0, self.window.base, next_base))
-        m.d.comb += offset.eq(base + place)
-        with m.If(valid):
-            m.d.sync += gathered.eq(Mux(ends, 0, gathered | word))
-            m.d.sync += self.finished_mark.eq(self.mark)
-        with m.If(valid & walk.ends_row):
-            m.d.sync += next_base.eq(base + self.window.stride)
+        # A word fills from its start, and whatever does not come stays zero.
+        width, most = len(halves), min(len(singles), WORD_BITS)
+        word = [Signal(width, name=f"slot_{n}") for n in range(parts[1])]
+        for n, slot in enumerate(word):
+            first = n * width % most
+            early = Mux(self.is_half, half == n, single == n * width // most)
+            here = delayed(m, early, Narrower.latency)
+            with m.If(valid):
+                with m.If(here):
+                    m.d.sync += slot.eq(Mux(is_half, halves, singles[first : first + width]))
+                with m.Elif(begins):
+                    m.d.sync += slot.eq(0)
 
         final = Signal()
         m.d.sync += [
-            self.write.valid.eq(valid & ends),
-            self.write.address.eq(offset),
-            self.write.word.eq(gathered | word),
-            final.eq(valid & walk.ends),
+            self.write.valid.eq(valid & completes),
+            self.write.address.eq(delayed(m, self.address, Narrower.latency)),
+            self.finished_mark.eq(delayed(m, self.mark, Narrower.latency)),
+            final.eq(valid & ends),
         ]
-        m.d.comb += self.finished.eq(final)
-        if 32 * lanes > WORD_BITS:
-            second, high = Signal(), Signal(WORD_BITS, reset_less=True)
-            tail = self.cols[:4]
-            alone = walk.ends_row & (tail != 0) & (tail <= 8)
-            last = Signal()
+        m.d.comb += [self.write.word.eq(Cat(*word)), self.finished.eq(final)]
+        if len(singles) > WORD_BITS:
+            second, last_one = Signal(), Signal()
+            high = Signal(WORD_BITS, reset_less=True)
             m.d.sync += [
-                second.eq(valid & ~self.is_half & ~alone),
-                high.eq(Cat(*singles)[WORD_BITS:]),
+                second.eq(valid & ~alone),
+                last_one.eq(valid & ends),
+                high.eq(singles[WORD_BITS:]),
             ]
-            with m.If(valid & ~self.is_half & ~alone):
+            with m.If(valid & ~alone):
                 m.d.sync += final.eq(0)
-            m.d.sync += last.eq(walk.ends & valid)
             with m.If(second):
                 m.d.sync += [
                     self.write.valid.eq(1),
                     self.write.address.eq(self.write.address + 1),
-                    self.write.word.eq(high),
-                    final.eq(last),
+                    self.finished_mark.eq(self.finished_mark),
+                    word[0].eq(high),
+                    final.eq(last_one),
                 ]
         return m
-
-    def _place(
-        self, m: Module, walk: BeatWalk, beat: Value, name: str
-    ) -> tuple[Value, Value, Value]:
-        """Return the beat in its place of a word, if it completes it, and which word of the row."""
-        parts = WORD_BITS // len(beat)
-        bits = (parts - 1).bit_length()
-        placed = Signal(WORD_BITS, name=f"{name}_placed")
-        part = walk.beat[:bits]
-        m.d.comb += placed.word_select(part, len(beat)).eq(beat) if parts > 1 else placed.eq(beat)
-        ends = walk.ends_row | (part == parts - 1) if parts > 1 else walk.ends_row | 1
-        index = walk.beat[bits:]
-        if name == "single" and 32 * self._lanes > WORD_BITS:
-            index = walk.beat << 1
-        return placed, ends, index

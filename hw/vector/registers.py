@@ -17,7 +17,8 @@ class RegisterFile(wiring.Component):
     Members
     -------
     read, address_0 ... : In(copies), In
-        Read a beat in this cycle; ``beat_0`` ... is it, in the next one.
+        Read a beat in this cycle; ``beat_0`` ... is it, from the next one until the next read.
+        Not one that is written in this cycle.
     write, address, beat : In
         Write a beat with this clock edge.
     """
@@ -35,7 +36,9 @@ class RegisterFile(wiring.Component):
         """Write all copies, read each."""
         m = Module()
         for n in range(self._copies):
-            m.submodules[f"copy_{n}"] = copy = Memory(shape=self._width, depth=self._beats, init=[])
+            m.submodules[f"copy_{n}"] = copy = Memory(
+                shape=self._width, depth=self._beats, init=[], attrs={"no_rw_check": 1}
+            )
             read, write = copy.read_port(), copy.write_port()
             m.d.comb += [
                 read.en.eq(self.read[n]),

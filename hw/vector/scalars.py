@@ -1,12 +1,12 @@
 """From row results to register beats: a lane a row."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from hw.common.interfaces import BASE_BITS
 from hw.noc.flit import ROW_BITS
+from hw.vector.chain import Chain
 
 DEPTH = 4
 
@@ -35,6 +35,8 @@ class ScalarPacker(wiring.Component):
         The register file takes a beat in this cycle.
     write, address, beat : Out
         A beat for it; written if `free`.
+    waits : Out(1)
+        There is a beat for it, or soon.
     finished, finished_mark : Out(1)
         A window's last beat is written with this clock edge.
     """
@@ -53,6 +55,7 @@ class ScalarPacker(wiring.Component):
                 "write": Out(1),
                 "address": Out(BASE_BITS),
                 "beat": Out(data.ArrayLayout(32, lanes)),
+                "waits": Out(1),
                 "finished": Out(1),
                 "finished_mark": Out(1),
             }
@@ -70,27 +73,34 @@ class ScalarPacker(wiring.Component):
                 "mark": 1,
             }
         )
-        m.submodules.fifo = fifo = SyncFIFO(width=shape.size, depth=DEPTH)
-        filled, row = Signal(data.ArrayLayout(32, lanes)), Signal(ROW_BITS)
+        m.submodules.queue = queue = Chain(shape, DEPTH)
+        filled, row = Signal(shape), Signal(ROW_BITS)
         lane = row[: lanes.bit_length() - 1]
-        beat = [Mux(lane == n, self.value, filled[n]) for n in range(lanes)]
-        complete = self.valid & (self.ends | (lane == lanes - 1))
-        waiting = data.View(shape, fifo.r_data)
+        complete = Signal()
+        waiting = queue.o.payload
         m.d.comb += [
             self.ends.eq(self.valid & (row + 1 == self.rows)),
-            fifo.w_en.eq(complete),
-            fifo.w_data.eq(
-                Cat(*beat, (self.base + (row >> len(lane)))[:BASE_BITS], self.ends, self.mark)
-            ),
-            self.write.eq(fifo.r_rdy),
-            fifo.r_en.eq(self.free),
+            queue.valid.eq(complete),
+            queue.i.eq(filled),
+            queue.o.ready.eq(self.free),
+            self.write.eq(queue.o.valid),
             self.beat.eq(waiting.beat),
             self.address.eq(waiting.address),
-            self.finished.eq(fifo.r_rdy & self.free & waiting.last),
+            self.waits.eq(complete | queue.waits),
+            self.finished.eq(self.write & self.free & waiting.last),
             self.finished_mark.eq(waiting.mark),
         ]
+        m.d.sync += complete.eq(self.valid & (self.ends | (lane == lanes - 1)))
         with m.If(self.valid):
-            m.d.sync += row.eq(Mux(self.ends, 0, row + 1))
+            m.d.sync += [
+                row.eq(Mux(self.ends, 0, row + 1)),
+                filled.address.eq(self.base + (row >> len(lane))),
+                filled.last.eq(self.ends),
+                filled.mark.eq(self.mark),
+            ]
             for n in range(lanes):
-                m.d.sync += filled[n].eq(Mux(complete, 0, beat[n]))
+                with m.If(lane == n):
+                    m.d.sync += filled.beat[n].eq(self.value)
+                with m.Elif(lane == 0):
+                    m.d.sync += filled.beat[n].eq(0)
         return m

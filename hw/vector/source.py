@@ -1,18 +1,21 @@
 """A source of EXEC: its words or beats are fetched ahead and cut into beats."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from hw.common.interfaces import PAYLOAD, code
 from hw.noc.flit import LOCAL_BITS, ROW_BITS, WORD_BITS
+from hw.vector.chain import Chain
 from hw.vector.check import RECORD
 from hw.vector.l1 import ReadPort
 from hw.vector.walk import COLS_BITS, granules
 
-DEPTH = 4
+KINDS = ("none", "imm", "reg", "row", "l1h", "l1f")
 KIND_BITS = 3
+CHAIN_DEPTH = 3  # where a word lasts two beats
+FIFO_DEPTH = 4
 
 
 class SourceReader(wiring.Component):
@@ -78,45 +81,70 @@ class SourceReader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Fetch, then cut."""
         m = Module()
-        width = max(WORD_BITS, 32 * self._lanes)
-        m.submodules.fifo = fifo = SyncFIFO(width=width, depth=DEPTH)
-        self._fetch(m, fifo)
-        self._cut(m, fifo)
+        kind = {name: self.kind == code(RECORD, "a", name) for name in KINDS}
+        in_l1 = kind["l1h"] | kind["l1f"]
+        has, word, pops = Signal(), Signal(WORD_BITS), Signal()
+        found = Signal()  # the beat of the register file is the one that is wanted
+        wanted = self._wanted(m, in_l1, pops, found, has, word)
+        self._fetch(m, kind, in_l1, wanted)
+        self._cut(m, kind, in_l1, pops, found, has, word)
         return m
 
-    def _is(self, kind: str) -> object:
-        return self.kind == code(RECORD, "a", kind)
+    def _wanted(
+        self, m: Module, in_l1: Value, pops: Signal, found: Signal, has: Signal, word: Signal
+    ) -> Value:
+        """Keep words that are there before their time; return whether there is room for more."""
+        depth = CHAIN_DEPTH if self._lanes == 4 else FIFO_DEPTH
+        owed = Signal(range(depth + 1))
+        arrives = Signal()
+        m.d.sync += [arrives.eq(self.l1.granted), owed.eq(owed + self.l1.granted - (pops & in_l1))]
+        if self._lanes == 4:
+            m.submodules.words = chain = Chain(WORD_BITS, depth)
+            m.d.comb += [
+                chain.valid.eq(arrives),
+                chain.i.eq(self.l1.word),
+                chain.o.ready.eq(pops),
+                has.eq(chain.o.valid),
+                word.eq(chain.o.payload),
+            ]
+        else:
+            m.submodules.words = fifo = SyncFIFO(width=WORD_BITS, depth=depth)
+            m.d.comb += [
+                fifo.w_en.eq(arrives),
+                fifo.w_data.eq(self.l1.word),
+                fifo.r_en.eq(pops),
+                has.eq(fifo.r_rdy),
+                word.eq(fifo.r_data),
+            ]
+        # The register file keeps the beat it read last.
+        with m.If(self.read):
+            m.d.sync += found.eq(1)
+        with m.Elif(pops):
+            m.d.sync += found.eq(0)
+        return Mux(in_l1, (owed != depth) | pops, ~found | pops)
 
-    def _fetch(self, m: Module, fifo: SyncFIFO) -> None:
+    def _fetch(self, m: Module, kind: dict[str, Value], in_l1: Value, wanted: Value) -> None:
         lanes = self._lanes
-        in_l1 = self._is("l1h") | self._is("l1f")
-        in_registers = self._is("reg") | self._is("row")
+        in_registers = kind["reg"] | kind["row"]
         count, rows = Signal(COLS_BITS), Signal(ROW_BITS)
-        m.d.comb += rows.eq(Mux(self._is("row"), 1, self.rows))
-        with m.If(self._is("row")):
-            m.d.comb += count.eq(granules(self.rows, lanes))
-        with m.Elif(self._is("reg")):
-            m.d.comb += count.eq(granules(self.cols, lanes))
-        with m.Elif(self._is("l1h")):
+        m.d.comb += rows.eq(Mux(kind["row"], 1, self.rows))
+        with m.If(in_registers):
+            m.d.comb += count.eq(granules(Mux(kind["row"], self.rows, self.cols), lanes))
+        with m.Elif(kind["l1h"]):
             m.d.comb += count.eq(granules(self.cols, 16))
         with m.Else():
             m.d.comb += count.eq(granules(self.cols, 8))
 
         active, row, column = Signal(), Signal(ROW_BITS), Signal(COLS_BITS)
         base = Signal(LOCAL_BITS, reset_less=True)
-        coming, wants = Signal(), Signal()
         here = (base + column)[:LOCAL_BITS]
         m.d.comb += [
-            wants.eq(active & (fifo.level + coming < DEPTH)),
-            self.l1.valid.eq(wants & in_l1),
+            self.l1.valid.eq(active & wanted & in_l1),
             self.l1.address.eq(here),
-            self.read.eq(wants & ~in_l1),
+            self.read.eq(active & wanted & ~in_l1),
             self.address.eq(here),
-            fifo.w_en.eq(coming),
-            fifo.w_data.eq(Mux(in_l1, self.l1.word, self.found)),
         ]
         moves = self.read | self.l1.granted
-        m.d.sync += coming.eq(moves)
         with m.If(self.start):
             m.d.sync += [
                 active.eq(in_l1 | in_registers),
@@ -134,68 +162,67 @@ class SourceReader(wiring.Component):
                     active.eq(row + 1 != rows),
                 ]
 
-    def _cut(self, m: Module, fifo: SyncFIFO) -> None:
+    def _cut(
+        self,
+        m: Module,
+        kind: dict[str, Value],
+        in_l1: Value,
+        pops: Signal,
+        found: Signal,
+        has: Signal,
+        word: Signal,
+    ) -> None:
         lanes = self._lanes
-        wide = fifo.r_data
-        pops = Signal()
-        m.d.comb += fifo.r_en.eq(pops)
-        with m.If(self._is("none")):
-            m.d.comb += [
-                self.valid.eq(1),
-                self.elements.eq(Cat(*[Const(self._absent, 32)] * lanes)),
-            ]
-        with m.Elif(self._is("imm")):
-            m.d.comb += [self.valid.eq(1), self.elements.eq(Cat(*[self.payload.bits] * lanes))]
-        with m.Elif(self._is("reg")):
-            m.d.comb += [self.valid.eq(fifo.r_rdy), pops.eq(self.take), self.elements.eq(wide)]
-        with m.Elif(self._is("row")):
-            lane = self.row[: lanes.bit_length() - 1]
-            scalar = Array(wide.word_select(n, 32) for n in range(lanes))[lane]
-            m.d.comb += [
-                self.valid.eq(fifo.r_rdy),
-                pops.eq(self.take & self.ends_row & ((lane == lanes - 1) | self.ends)),
-                self.elements.eq(Cat(*[scalar] * lanes)),
-            ]
-        with m.Elif(self._is("l1h")):
-            parts = 16 // lanes
-            part = self.beat[: (parts - 1).bit_length()]
-            halves = wide.word_select(part, 16 * lanes) if parts > 1 else wide[: 16 * lanes]
-            last = (part == parts - 1) if parts > 1 else 1
-            m.d.comb += [
-                self.valid.eq(fifo.r_rdy),
-                self.is_half.eq(1),
-                pops.eq(self.take & (self.ends_row | last)),
-            ]
-            for n in range(lanes):
-                m.d.comb += self.elements[n].eq(halves[16 * n : 16 * n + 16])
-        with m.Else():
-            self._cut_singles(m, fifo, pops)
+        lane = self.row[: lanes.bit_length() - 1]
+        bits = Signal(32)  # of all elements, where they are the same
+        scalar = Array(self.found.word_select(n, 32) for n in range(lanes))[lane]
+        absent = Mux(kind["imm"], self.payload.bits, self._absent)
+        m.d.comb += bits.eq(Mux(kind["row"], scalar, absent))
 
-    def _cut_singles(self, m: Module, fifo: SyncFIFO, pops: Signal) -> None:
-        """Cut FP32 words: two beats, one, or half of one."""
-        lanes, wide = self._lanes, fifo.r_data
-        if lanes <= 8:
-            parts = 8 // lanes
-            part = self.beat[: (parts - 1).bit_length()]
-            m.d.comb += [
-                self.valid.eq(fifo.r_rdy),
-                self.elements.eq(
-                    wide.word_select(part, 32 * lanes) if parts > 1 else wide[: 32 * lanes]
-                ),
-                pops.eq(self.take & (self.ends_row | ((part == parts - 1) if parts > 1 else 1))),
-            ]
-            return
+        row_done = self.ends_row & ((lane == lanes - 1) | self.ends)
+        half, half_done = self._part(word, 16)
+        single, single_done = self._part(word, min(32, WORD_BITS // lanes))
+        if lanes == 16:
+            single, has_single, pops_single = self._pair(m, has, word)
+        else:
+            has_single, pops_single = has, self.take & single_done
+        m.d.comb += self.is_half.eq(kind["l1h"])
+        with m.If(kind["l1f"]):
+            m.d.comb += [self.valid.eq(has_single), pops.eq(pops_single)]
+        with m.Elif(kind["l1h"]):
+            m.d.comb += [self.valid.eq(has), pops.eq(self.take & half_done)]
+        with m.Elif(kind["reg"] | kind["row"]):
+            m.d.comb += [self.valid.eq(found), pops.eq(self.take & (kind["reg"] | row_done))]
+        with m.Else():
+            m.d.comb += self.valid.eq(1)
+
+        for n in range(lanes):
+            # Of FP16 only the low half counts.
+            low = Mux(kind["l1h"], half[16 * n : 16 * n + 16], single[32 * n : 32 * n + 16])
+            words = Cat(low, single[32 * n + 16 : 32 * n + 32])
+            beat = Mux(kind["reg"], self.found.word_select(n, 32), bits)
+            m.d.comb += self.elements[n].eq(Mux(in_l1, words, beat))
+
+    def _part(self, word: Value, size: int) -> tuple[Value, Value]:
+        """Return the beat in a word of elements of `size` bits, and whether it is the last one."""
+        width = self._lanes * size
+        parts = WORD_BITS // width
+        part = self.beat[: (parts - 1).bit_length()]
+        if parts == 1:
+            return word, Const(1, 1)
+        return word.word_select(part, width), self.ends_row | (part == parts - 1)
+
+    def _pair(self, m: Module, has: Value, word: Value) -> tuple[Value, Value, Value]:
+        """Put a beat of two words together; return it, whether it is there, and if a word goes."""
         tail = self.cols[:4]
         alone = self.ends_row & (tail != 0) & (tail <= 8)
         has_low, low = Signal(), Signal(WORD_BITS, reset_less=True)
         keeps = Signal()
-        m.d.comb += [
-            keeps.eq(fifo.r_rdy & ~has_low & ~alone),
-            self.valid.eq(fifo.r_rdy & (has_low | alone)),
-            self.elements.eq(Cat(Mux(has_low, low, wide[:WORD_BITS]), wide[:WORD_BITS])),
-            pops.eq(keeps | self.take),
-        ]
+        is_mine = self.kind == code(RECORD, "a", "l1f")
+        m.d.comb += keeps.eq(is_mine & has & ~has_low & ~alone)
         with m.If(keeps):
-            m.d.sync += [has_low.eq(1), low.eq(wide)]
+            m.d.sync += [has_low.eq(1), low.eq(word)]
         with m.If(self.take):
             m.d.sync += has_low.eq(0)
+        beat = Cat(Mux(has_low, low, word), word)
+        return beat, has & (has_low | alone), keeps | self.take
