@@ -105,6 +105,8 @@ class Tables:
         # As FP16 it keeps the payload of NaNs, with which nobody has computed.
         self.identity = Table(IDENTITY, fp16.to_fp32(codes), codes)
         self._count = IDENTITY + 1
+        # Once EXEC has copied it, somebody has.
+        self.identity.rounded = self._make(self.identity.fp32)
         self._tables: OrderedDict[Key, Table] = OrderedDict()
         self._seen: OrderedDict[Key, int] = OrderedDict()
 
