@@ -139,7 +139,7 @@ class _Planner:
         layout = Layout(blocks.block_of, context)
         sizes = Sizes(blocks.rows, context.machine.lanes)
         graph = Graph(context.env, lambda view: is_resident(view, context), blocks.width)
-        most = max((w for s in statements for w in blocks.widths(s)), default=1)
+        most = max((1, *(w for s in statements for w in blocks.widths(s))))
         spare = context.registers.left // 4 // sizes.row_beats("channel", most)
         selector = Selector(graph, Storage(layout.tall, layout.fp32, spare, blocks.width))
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from compiler.vector.geometry import MAX_COLS
-from kohakuaccel.errors import CallError
+from kohakuaccel.errors import CallError, CapacityError
 from kohakuaccel.source import caller
 from kohakutpu import kernels
 from kohakutpu.api.array import common_device
 from kohakutpu.api.rearrange import permuted, reshaped
 from kohakutpu.api.shapes import Axes, checked_axes
+from kohakutpu.kernels import wide
 
 if TYPE_CHECKING:
     from kohakutpu.api.tensor import Tensor
 
-REDUCTIONS = {
-    "sum": kernels.row_sum,
-    "max": kernels.row_max,
-    "min": kernels.row_min,
-    "mean": kernels.row_mean,
-}
 OF_NOTHING = {"sum": 0.0, "mean": math.nan}  # what numpy returns for rows without elements
 
 
@@ -57,17 +52,17 @@ def reduce(name: str, x: Tensor, axis: Axes = -1, keepdims: bool = False) -> Ten
     if not x.size:
         return type(x).upload(x.device, np.full(shape, OF_NOTHING[name], np.float16), "fp16")
     if not axes:
-        return reshaped(REDUCTIONS[name](reshaped(x, (x.size, 1))), shape)
+        return reshaped(by_rows(f"row_{name}", reshaped(x, (x.size, 1))), shape)
     lead = tuple(x.shape[a] for a in rest)
     rows = reshaped(permuted(x, (*rest, *sorted(axes))), (*lead, x.size // math.prod(lead)))
-    return reshaped(REDUCTIONS[name](rows_of(name, rows)), shape)
+    return reshaped(by_rows(f"row_{name}", rows_of(rows)), shape)
 
 
 def softmax(x: Tensor) -> Tensor:
     """Return the softmax of each row, of the same shape."""
     if not x.size:
         return type(x).empty(x.device, x.shape, "fp16")
-    return kernels.softmax(flat_rows("softmax", x)).view(x.shape)
+    return by_rows("softmax", flat_rows(x)).view(x.shape)
 
 
 def rmsnorm(x: Tensor, w: Tensor, eps: float) -> Tensor:
@@ -81,7 +76,7 @@ def rmsnorm(x: Tensor, w: Tensor, eps: float) -> Tensor:
     require_channel("rmsnorm", "w", x, w)
     if not x.size:
         return type(x).empty(x.device, x.shape, "fp16")
-    return kernels.rmsnorm(flat_rows("rmsnorm", x), w.view(w.shape or (1,)), eps=eps).view(x.shape)
+    return by_rows("rmsnorm", flat_rows(x), w.view(w.shape or (1,)), eps=eps).view(x.shape)
 
 
 def layernorm(x: Tensor, w: Tensor, b: Tensor, eps: float) -> Tensor:
@@ -97,37 +92,28 @@ def layernorm(x: Tensor, w: Tensor, b: Tensor, eps: float) -> Tensor:
     if not x.size:
         return type(x).empty(x.device, x.shape, "fp16")
     channels = (w.view(w.shape or (1,)), b.view(b.shape or (1,)))
-    return kernels.layernorm(flat_rows("layernorm", x), *channels, eps=eps).view(x.shape)
+    return by_rows("layernorm", flat_rows(x), *channels, eps=eps).view(x.shape)
 
 
-def flat_rows(what: str, x: Tensor) -> Tensor:
+def by_rows(name: str, x: Tensor, *channels: Tensor, **knobs: Any) -> Tensor:
+    """Run a kernel of whole rows, or piece by piece if an instruction or an L1 is too small."""
+    if x.shape[-1] <= MAX_COLS:
+        try:
+            return getattr(kernels, name)(x, *channels, **knobs)
+        except CapacityError:
+            pass
+    return getattr(wide, name)(x, *channels, **knobs)
+
+
+def flat_rows(x: Tensor) -> Tensor:
     """Return `x` with all its rows under one axis."""
-    require_width(what, x)
     width = x.shape[-1] if x.shape else 1
     return x.view((x.size // width, width))
 
 
-def rows_of(what: str, x: Tensor) -> Tensor:
+def rows_of(x: Tensor) -> Tensor:
     """Return `x` with two axes at least."""
-    require_width(what, x)
     return x if x.ndim > 1 else x.view((1, *(x.shape or (1,))))
-
-
-def require_width(what: str, x: Tensor) -> None:
-    """Check that a row of `x` fits an instruction.
-
-    Raises
-    ------
-    CallError
-        If it is too long.
-    """
-    if x.shape and x.shape[-1] > MAX_COLS:
-        raise CallError(
-            f"{what} of rows of {x.shape[-1]} elements, shape {x.shape}; the longest that an "
-            f"instruction takes has {MAX_COLS}",
-            loc=caller(),
-            fix="cut the rows into shorter ones and combine their results",
-        )
 
 
 def require_channel(what: str, name: str, x: Tensor, channel: Tensor) -> None:

@@ -84,3 +84,35 @@ ACTIVATIONS: dict[str, Any] = {
     "sigmoid": sigmoid,
     "tanh": tanh,
 }
+
+
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    matmul: Any,
+    block: int,
+    scale: float,
+    visible: Array | None = None,
+    bias: Array | None = None,
+) -> Array:
+    """Flash attention of one head, block of keys after block of keys.
+
+    `matmul` is ``a @ b.T`` as FP16; `visible`, booleans ``[queries, keys]``, says who sees what.
+    """
+    top = np.full((len(q), 1), number(-1e30))
+    total = np.zeros((len(q), 1), np.float32)
+    out = np.zeros((len(q), v.shape[1]), np.float32)
+    for first in range(0, len(k), block):
+        those = slice(first, first + block)
+        scores = wide(matmul(q, k[those])) * number(scale)
+        if bias is not None:
+            scores = scores + wide(bias[:, those]) * number(LOG2_E)
+        if visible is not None:
+            scores = np.where(visible[:, those], scores, number(-np.inf))
+        new = np.maximum(top, row_max(scores))
+        power, shrink = exp2(scores - new), exp2(top - new)
+        total = total * shrink + row_sum(power)
+        out = out * shrink + wide(matmul(half(power), np.ascontiguousarray(v[those].T)))
+        top = new
+    return half(out * recip(np.maximum(total, number(1))))

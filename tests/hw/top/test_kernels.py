@@ -12,6 +12,7 @@ from hw.sim import model
 from kohakutpu import api as ktpu
 from kohakutpu import devices, kernels
 from kohakutpu.config import preset
+from kohakutpu.kernels import wide
 from tests.hw.top import twin
 
 pytestmark = pytest.mark.cocotb
@@ -158,3 +159,10 @@ def test_rotary(both: Any) -> None:
     tables = ktpu.rope_tables(9, 24)
     ktpu.rope(t(2, 9, 24), *tables).numpy()
     ktpu.rope(t(3, 6), *ktpu.rope_tables(3, 6, dtype="fp16")).numpy()
+
+
+def test_rows_in_pieces(both: Any) -> None:
+    w = t(600, seed=1)
+    wide.row_sum(t(5, 600)).numpy()
+    wide.softmax(t(3, 600)).numpy()
+    wide.layernorm(t(3, 600), w, w).numpy()
