@@ -32,9 +32,10 @@ FP16_PER_WORD = WORD_BYTES // 2
 CHUNK_WORDS = LANES * KBLOCK // FP16_PER_WORD  # of a group of rows and a block
 TRAFFIC = 0.1  # cycles that a word is worth even where filling is not what limits
 
-# What the three sweeps of a tile of high precision multiply, in order.
+# What the sweeps of a tile multiply, in order.
 MODES = {
     "default": (("fp16", "fp16"),),
+    "left": (("fp16", "fp16"), ("residual", "fp16")),
     "high": (("fp16", "fp16"), ("fp16", "residual"), ("residual", "fp16")),
 }
 

@@ -147,6 +147,7 @@ def contract(a: Array, b: Array, precision: str = "default") -> Array:
     acc = sweep(acc, lead_a, lead_b)
     if precision == "high":
         acc = sweep(acc, lead_a, quantise(residual(b)))
+    if precision != "default":
         acc = sweep(acc, quantise(residual(a)), lead_b)
     return acc
 

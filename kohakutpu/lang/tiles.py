@@ -31,8 +31,9 @@ def tile(
         Groups of 4 rows and of 4 columns; taken from the operands' tilings if left out.
     nk : int, optional
         Blocks of 32 along K in one chunk; taken from the operands' tilings if left out.
-    precision : {"default", "high"}, optional
-        ``"high"`` adds the products with the residual of either operand: three times the work.
+    precision : {"default", "left", "high"}, optional
+        ``"left"`` adds the products with the residual of the left operand: twice the work.
+        ``"high"`` adds those of either operand: three times the work.
     sweeps : int, optional
         How many times all of K goes into the tile.
 
@@ -50,9 +51,10 @@ def tile(
             loc=loc,
             fix="make it inside `for i, j in grid(a.tiles(gm), b.tiles(gn))`",
         )
-    if precision not in (None, "default", "high"):
+    if precision not in (None, "default", "left", "high"):
         shown = "None" if isinstance(precision, Expr) else repr(precision)
-        raise KernelError(f"there is no precision {shown}", loc=loc, fix='use "default" or "high"')
+        fix = 'use "default", "left" or "high"'
+        raise KernelError(f"there is no precision {shown}", loc=loc, fix=fix)
     if not isinstance(sweeps, int) or isinstance(sweeps, bool) or sweeps < 1:  # pyright: ignore
         raise KernelError(
             f"sweeps counts sweeps over K, it cannot be {sweeps!r}", loc=loc, fix="use 1 or more"

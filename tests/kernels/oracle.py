@@ -55,12 +55,13 @@ def matmul(a: NDArray, b: NDArray, precision: str = "default") -> NDArray[np.flo
     x, y = a.astype(float), b.astype(float)
     lead = quantise(x), quantise(y)
     acc = sweep(np.zeros((len(x), len(y)), np.float32), *lead)
-    if precision == "high":
+    if precision != "default":
         rest = [
             quantise(value - dequantise(*term, value.shape[1]))
             for value, term in zip((x, y), lead, strict=True)
         ]
-        acc = sweep(acc, lead[0], rest[1])
+        if precision == "high":
+            acc = sweep(acc, lead[0], rest[1])
         acc = sweep(acc, rest[0], lead[1])
     with np.errstate(over="ignore"):
         return acc.astype(np.float16)
