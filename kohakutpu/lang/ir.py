@@ -15,7 +15,8 @@ class Tile:
     """An accumulator tile: ``gm x gn`` sub-tiles of 4x4, fed ``nk`` blocks of 32 at a time.
 
     ``precision`` is ``"default"``, ``"left"`` (two sweeps over K: lead*lead, residual*lead) or
-    ``"high"`` (three: lead*lead, lead*residual, residual*lead). ``sweeps`` is how many times the kernel says that all of K goes into the tile.
+    ``"high"`` (three: lead*lead, lead*residual, residual*lead). ``sweeps`` is how many times the
+    kernel says that all of K goes into the tile.
     ``rows`` and ``cols`` are the extents of the whole matrix that it is a tile of, ``row`` and
     ``col`` which tile: all four come from the first contraction into it.
     """
