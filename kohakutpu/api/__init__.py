@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from kohakuaccel.source import mark_internal
 from kohakutpu.api import elementwise
+from kohakutpu.api.attention import attention
 from kohakutpu.api.contraction import matmul
 from kohakutpu.api.convolution import conv2d
 from kohakutpu.api.creation import full, tensor, zeros
+from kohakutpu.api.deferred import eager
 from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.elementwise import Number
 from kohakutpu.api.groups import group_norm
@@ -28,10 +30,12 @@ __all__ = [
     "Session",
     "Stats",
     "Tensor",
+    "attention",
     "clamp",
     "concat",
     "conv2d",
     "device",
+    "eager",
     "empty_cache",
     "exp2",
     "full",
@@ -96,7 +100,7 @@ def where(condition: Tensor, a: Tensor | Number, b: Tensor | Number) -> Tensor:
 
 
 def sync() -> None:
-    """Return when everything submitted to the selected device has run."""
+    """Compute what still waits, and return when everything on the selected device has run."""
     current().sync()
 
 
@@ -106,10 +110,13 @@ def empty_cache() -> None:
 
 
 def stats() -> Stats:
-    """Return the counters of the selected device: attributes, or a text when printed."""
+    """Return the counters of the selected device: attributes, or a text when printed.
+
+    What still waits is computed first, so that it counts.
+    """
     return current().stats()
 
 
 def reset_stats() -> None:
-    """Start the counters of the selected device again from zero."""
+    """Start the counters of the selected device again from zero; what waits does not count."""
     current().reset_stats()

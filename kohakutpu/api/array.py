@@ -18,6 +18,7 @@ from kohakutpu.api.storage import Storage
 from kohakutpu.config import WORD_BYTES
 
 if TYPE_CHECKING:
+    from kohakutpu.api.deferred import Operation
     from kohakutpu.api.session import Session
 
 
@@ -28,7 +29,7 @@ class Array:
     from the start of the memory to the first element: two tensors may share their memory.
     """
 
-    __slots__ = ("__weakref__", "format", "offset", "shape", "storage", "strides")
+    __slots__ = ("__weakref__", "_storage", "format", "offset", "pending", "shape", "strides")
 
     def __init__(
         self,
@@ -38,7 +39,8 @@ class Array:
         strides: tuple[int, ...] | None = None,
         offset: int = 0,
     ) -> None:
-        self.storage = storage
+        self._storage: Storage | None = storage
+        self.pending: Operation | None = None
         self.shape = shape
         self.format = stored
         self.strides = layout.packed(shape, stored) if strides is None else strides
@@ -51,6 +53,15 @@ class Array:
         """Return a tensor whose elements nobody has written yet."""
         shape = tuple(shape)
         return cls(Storage(session, shape, stored), shape, stored)
+
+    @classmethod
+    def promised(cls, operation: Operation, shape: tuple[int, ...]) -> Self:
+        """Return the FP16 tensor that an operation will compute when its memory is wanted."""
+        result = cls.__new__(cls)
+        result._storage, result.pending = None, operation
+        result.shape, result.format = shape, "fp16"
+        result.strides, result.offset = layout.packed(shape, "fp16"), 0
+        return result
 
     @classmethod
     def upload(cls, session: Session, values: NDArray[Any], stored: str) -> Self:
@@ -67,8 +78,9 @@ class Array:
 
     def strided(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Self:
         """Return other indices of the same memory, `offset` bytes further on."""
+        storage = self.storage
         start = self.offset + offset
-        return type(self)(self.storage, tuple(shape), self.format, tuple(strides), start)
+        return type(self)(storage, tuple(shape), self.format, tuple(strides), start)
 
     def view(self, shape: Sequence[int]) -> Self:
         """Return the same rows under another shape: leading axes may be split and merged.
@@ -97,9 +109,19 @@ class Array:
     # ----------------------------------------------------------- description
 
     @property
+    def storage(self) -> Storage:
+        """Its memory; what is pending is computed first."""
+        if self._storage is None:
+            assert self.pending is not None
+            result = self.pending.tensor
+            assert result.is_contiguous, "an operation leaves rows one after the other"
+            self._storage, self.offset, self.pending = result.storage, result.offset, None
+        return self._storage
+
+    @property
     def device(self) -> Session:
         """The device it lives on."""
-        return self.storage.session
+        return self.pending.session if self.pending is not None else self.storage.session
 
     @property
     def dtype(self) -> np.dtype[Any]:

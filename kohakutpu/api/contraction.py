@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
-from kohakutpu import kernels
 from kohakutpu.api.array import Array, common_device
+from kohakutpu.api.deferred import defer
 
 if TYPE_CHECKING:
     from kohakutpu.api.tensor import Tensor
@@ -54,20 +54,7 @@ def matmul(x: Tensor, w: Tensor, *, precision: str = "default") -> Tensor:
         if not math.prod(shape):
             return result
         return type(x).upload(device, np.zeros(shape, np.float16), "fp16")
-    knobs: dict[str, Any] = {} if precision == "default" else {"precision": precision}
-    left, right = (t if t.ndim > 1 else t.view((1, depth)) for t in (x, w))
-    if right.ndim == 2 and w.ndim > 1:
-        # One weight for all: rows of the batch follow each other in memory already.
-        rows = left.view((math.prod(left.shape[:-1]), depth))
-        return kernels.matmul(rows, right, **knobs).view(shape)
-    if left.ndim == 2 and x.ndim > 1 and w.ndim > 1:
-        return kernels.batched_matmul(left, right, **knobs).view(shape)
-    if w.ndim == 1 and x.ndim > 1:
-        # (..., M, K) with (K,): as (1, K) with (..., M, K), whose rows hold the M results.
-        left, right = right, left
-    if left.ndim == right.ndim == 2:
-        return kernels.matmul(left, right, **knobs).view(shape)
-    return kernels.batched_matmul(left, right, **knobs).view(shape)
+    return defer("matmul", (x, w), shape, precision=precision)
 
 
 def result_shape(x: Array, w: Array) -> tuple[int, ...]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kohakuaccel.errors import CallError
+from kohakuaccel.runtime.arena import Block, OutOfMemory
 from kohakuaccel.runtime.device import EngineReport
 from kohakuaccel.runtime.launch import Runtime
 from kohakuaccel.source import caller
 from kohakutpu import devices, isa
 from kohakutpu.api.compilation import COMPILATIONS
+from kohakutpu.api.deferred import Operation, flush
 from kohakutpu.api.stats import Memory, Stats
 from kohakutpu.config import ConfigurationError, Machine, preset
 
@@ -40,6 +43,8 @@ class Session:
         self.machine = machine
         self.options = options
         self.runtime = Runtime(devices.create(name, machine, options), isa.patch)
+        self.waiting: list[weakref.ref[Operation]] = []  # operations that have not run
+        self.fused = 0  # operations that ran in another's kernel
         self._key = key
         self._pinned: dict[int, tuple[Array, int]] = {}
         self._previous: list[Session | None] = []  # one for each `with` we are in
@@ -101,10 +106,34 @@ class Session:
         if count > 1:
             self._pinned[id(tensor.storage)] = (held, count - 1)
 
+    # ---------------------------------------------------------------- waiting
+
+    def flush(self) -> None:
+        """Compute every tensor that the program holds and that has not been computed."""
+        waiting, self.waiting = self.waiting, []
+        flush(waiting)
+
+    def allocate(self, nbytes: int, owner: str) -> Block:
+        """Give out memory; if there is none, after what waits has let go of its operands.
+
+        Raises
+        ------
+        OutOfMemory
+            If there is not enough even so.
+        """
+        try:
+            return self.runtime.allocate(nbytes, owner)
+        except OutOfMemory:
+            if not self.waiting:
+                raise
+        self.flush()
+        return self.runtime.allocate(nbytes, owner)
+
     # --------------------------------------------------------------- counters
 
     def stats(self) -> Stats:
-        """Return the counters as they are now."""
+        """Return the counters as they are when what waits has been computed."""
+        self.flush()
         runtime, totals = self.runtime, self.runtime.totals
         runtime.collect()
         arena = runtime.arena
@@ -129,12 +158,18 @@ class Session:
                 pinned=sum(tensor.nbytes for tensor, _ in self._pinned.values()),
                 capacity=arena.capacity,
             ),
+            fused=self.fused,
             compiles=COMPILATIONS.compiles,
             cache_hits=COMPILATIONS.hits,
         )
 
     def reset_stats(self) -> None:
-        """Start every counter again from zero, and the peak from what is used now."""
+        """Start every counter again from zero, and the peak from what is used now.
+
+        What waits is computed first: it belongs to what has been.
+        """
+        self.flush()
+        self.fused = 0
         self.runtime.collect()
         self.runtime.totals.clear()
         self.runtime.arena.reset_peak()
@@ -146,7 +181,8 @@ class Session:
         self.runtime.evict()
 
     def sync(self) -> None:
-        """Return when everything submitted has run; `golden` runs each kernel at once."""
+        """Compute what waits; return when everything submitted has run."""
+        self.flush()
         self.runtime.require_open()
         self.runtime.collect()
 
@@ -154,6 +190,7 @@ class Session:
         """Close the device; its tensors can no longer be used."""
         self.runtime.close()
         self._pinned.clear()
+        self.waiting.clear()
         _Current.opened.pop(self._key, None)
         if _Current.session is self:
             _Current.session = None

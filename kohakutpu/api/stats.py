@@ -43,6 +43,8 @@ class Stats:
         Which one.
     dispatches : int
         Kernels run.
+    fused : int
+        Operations of tensors that ran as part of another's kernel.
     instructions, cycles, macs : int
         Executed by all units; of the machine from start to end of each run; multiply-accumulates,
         padding included.
@@ -69,11 +71,13 @@ class Stats:
     memory: Memory
     compiles: int
     cache_hits: int
+    fused: int = 0
 
     def __str__(self) -> str:
         rows = [
             ("device", f"{self.device}, machine {self.machine}"),
             ("dispatches", f"{self.dispatches:,}"),
+            ("fused into them", f"{self.fused:,} operations"),
             ("instructions", f"{self.instructions:,}"),
             ("cycles", f"{self.cycles:,}"),
             ("MACs", f"{self.macs:,}"),

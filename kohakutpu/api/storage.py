@@ -31,7 +31,7 @@ class Storage:
         self._address: int | None = None
         if self.nbytes:
             runtime = session.runtime
-            block = runtime.allocate(self.nbytes, f"tensor {shape} {stored}")
+            block = session.allocate(self.nbytes, f"tensor {shape} {stored}")
             weakref.finalize(self, runtime.release, block).atexit = False
             self._address = block.address
             runtime.device.renew(block.address, rows, data, stride)
