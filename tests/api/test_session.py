@@ -89,7 +89,7 @@ def test_a_machine_of_ones_own(fresh: None) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "board"}, "no device is called 'board'; there are golden, rtl"),
+        ({"name": "abacus"}, "no device is called 'abacus'; there are golden, rtl"),
         ({"machine": "huge"}, "no machine is called 'huge'; there are tiny, small, duo, quad"),
         ({"name": "golden", "noise": 1}, "no option 'noise'; there are poison, seed"),
     ],
