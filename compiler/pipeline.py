@@ -18,7 +18,7 @@ from compiler.passes.place import Placed, Round, place_stages
 from compiler.passes.roll import Line, roll
 from compiler.passes.simplify import merge_syncs, simplify
 from compiler.passes.specialise import ArgSpec, Specialised, specialise
-from compiler.passes.stage import Stage, Sweep, cut
+from compiler.passes.stage import Part, cut
 from compiler.passes.synchronise import unit_trees
 from compiler.plan import Plan, flat, make_plan
 from compiler.program import UnitTree
@@ -68,7 +68,7 @@ class Compilation:
     trace: Trace | None = None
     program: Specialised | None = None
     env: dict[Symbol, int] = field(default_factory=dict[Symbol, int])
-    stages: list[Stage | Sweep] = field(default_factory=list["Stage | Sweep"])
+    stages: list[Part] = field(default_factory=list[Part])
     placed: list[Placed | Round] = field(default_factory=list["Placed | Round"])
     trees: list[UnitTree] = field(default_factory=list[UnitTree])
     programs: list[tuple[UnitTree, list[Line]]] = field(

@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.analysis.contraction import known
 from compiler.analysis.instances import Env, Integers, enumerate_instances
-from compiler.analysis.sites import Site, index_symbols
+from compiler.analysis.sites import Site, index_symbols, inside
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Const
 from kohakuaccel.ir.nodes import Store, Value
@@ -142,7 +142,8 @@ def _check_whole_row(node: Value, frame: Frame, site: Site, env: Env) -> None:
         return
     extent, block = cut.extent.evaluate(env), cut.block.evaluate(env)
     own = {index.symbol for index in indices_of(site.grid)}
-    if block < extent and index_symbols(cut.index) & own:
+    carries = any(isinstance(s, Assign) for s in inside(site.grid.body))
+    if block < extent and index_symbols(cut.index) & own and not carries:
         raise KernelError(
             f"{node.op} needs whole rows, but the value holds {block} of {extent} columns: a row "
             "crosses instances",

@@ -16,7 +16,7 @@ from compiler.cluster.residency import COUNT_MAX, MODES, blocks_of
 from compiler.estimate import sharing
 from compiler.passes.place import try_epilogue
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
-from compiler.passes.stage import Stage, buffers, cut, split_axis, statements
+from compiler.passes.stage import Band, Stage, buffers, cut, split_axis, statements
 from compiler.vector import Allocator, Operand, VectorContext, VectorLowering, choose_block
 from kohakuaccel.errors import CapacityError
 from kohakuaccel.ir.expr import Symbol
@@ -189,6 +189,10 @@ def _with_epilogue(
         if fitting is not None and candidate.cost > fitting.cost * COMFORT:
             break
         part = cut([stage.grid], {**candidate.env, **dict.fromkeys(outer, 0)})[0]
+        if isinstance(part, Band):
+            if not part.stages:
+                return candidate
+            part = part.stages[0]
         assert isinstance(part, Stage)
         too_large = candidate.area  # for what follows, unless it fits well
         try:

@@ -8,16 +8,17 @@ instances in the same order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compiler.analysis.sites import block_of
 from compiler.cluster import Axis, ClusterContext, lower_cluster
+from compiler.cluster.context import FILL, GEMM
 from compiler.cluster.residency import MODES, SIDES, Side
-from compiler.estimate import sharing
+from compiler.estimate import estimate, sharing
 from compiler.passes.epilogue import lower_vector_half, vector_half
 from compiler.passes.scope import Scope
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
-from compiler.passes.stage import Stage, Sweep, buffers, shares, split_axis, statements
+from compiler.passes.stage import Band, Part, Stage, buffers, shares, split_axis, statements
 from compiler.program import Advance, Emit, Loop, Ring
 from compiler.vector import (
     Allocator,
@@ -28,16 +29,20 @@ from compiler.vector import (
     VectorContext,
     VectorLowering,
 )
-from compiler.vector.emit import VDRAIN, sync
+from compiler.vector.emit import EXEC, VDRAIN, VFILL, sync
 from kohakuaccel.errors import CallError, CapacityError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Statement
 from kohakuaccel.source import call_site
+from kohakutpu import isa
 from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
 from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, tiles_of, value_of
 
 Item = Loop | Emit | Advance
 Indices = Mapping[Symbol, IndexValue]
+
+APART = SEMAPHORES - 1  # lets the first engine of a unit wait for its last one
+LAST_FIRST = {"C": (GEMM, FILL), "V": (EXEC, VFILL)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +61,20 @@ class Share:
 
 @dataclass(eq=False, slots=True)
 class Placed:
-    """A stage's items by node, and what there is to say about it."""
+    """A stage's items by node, and what there is to say about it.
+
+    ``units`` is the first node of each unit that has work, ``shared`` the base and places of
+    windows that the other half of a pair writes, by node.
+    """
 
     stage: Stage
     batch: Batch
     items: dict[int, list[Item]] = field(default_factory=dict[int, "list[Item]"])
     shares: list[Share] = field(default_factory=list[Share])
+    units: dict[int, int] = field(default_factory=dict[int, int])
+    shared: dict[int, tuple[tuple[int, int], ...]] = field(
+        default_factory=dict[int, "tuple[tuple[int, int], ...]"]
+    )
 
 
 @dataclass(eq=False, slots=True)
@@ -74,14 +87,14 @@ class Round:
 
 
 def place_stages(
-    parts: Sequence[Stage | Sweep], program: Specialised, machine: Machine
+    parts: Sequence[Part], program: Specialised, machine: Machine
 ) -> list[Placed | Round]:
     """Lower all stages; see :func:`place_stage`."""
     return _place(parts, program, machine, {node.id: {} for node in machine.nodes})
 
 
 def _place(
-    parts: Sequence[Stage | Sweep],
+    parts: Sequence[Part],
     program: Specialised,
     machine: Machine,
     outer: Mapping[int, Indices],
@@ -90,6 +103,9 @@ def _place(
     for part in parts:
         if isinstance(part, Stage):
             result.append(place_stage(part, program, machine, outer))
+            continue
+        if isinstance(part, Band):
+            result.append(place_band(part, program, machine, outer))
             continue
         symbol = part.index.symbol
         loops = {node: Loop(symbol.name, part.count) for node in outer}
@@ -100,10 +116,83 @@ def _place(
     return result
 
 
-def place_stage(
-    stage: Stage, program: Specialised, machine: Machine, outer: Mapping[int, Indices]
+def place_band(
+    band: Band, program: Specialised, machine: Machine, outer: Mapping[int, Indices]
 ) -> Placed:
-    """Lower a stage on every unit that has a share; ``outer`` are the loops around it, by node.
+    """Lower the stages of a band, one after the other on every unit, without barriers.
+
+    Within a pair, what one half sends lands in windows that are the same in all stages, so that it
+    may arrive early. Everything else of a unit is kept apart by letting its first engine wait for
+    its last one.
+
+    Raises
+    ------
+    CapacityError
+        If an instance does not fit a unit.
+    """
+    for slots in (2, 1):
+        parts: list[Placed] = []
+        busy: dict[int, int] = {}  # cycles of each unit so far
+        for stage in band.stages:
+            order = sorted(range(_units(stage, machine)), key=lambda unit: busy.get(unit, 0))
+            part = place_stage(stage, program, machine, outer, order, slots)
+            for unit, node in part.units.items():
+                kind = "C" if stage.is_contraction else "V"
+                loads = estimate(part.items[node], kind, machine)
+                cycles = max(load.cycles for load in loads.values())
+                busy[unit] = busy.get(unit, 0) + cycles
+            parts.append(part)
+        if _agree(parts):
+            break
+    return _merged(band, parts)
+
+
+def _agree(parts: Sequence[Placed]) -> bool:
+    """Tell whether the windows that are written from outside are the same in all stages."""
+    known: dict[int, tuple[tuple[int, int], ...]] = {}
+    return all(known.setdefault(node, w) == w for part in parts for node, w in part.shared.items())
+
+
+def _merged(band: Band, parts: Sequence[Placed]) -> Placed:
+    result = Placed(parts[0].stage, parts[0].batch)
+    shares: dict[int, Share] = {}
+    for part, value in zip(parts, range(len(parts)), strict=True):
+        for share in part.shares:
+            items = result.items.setdefault(share.node, [])
+            if items:
+                last, first = LAST_FIRST[share.kind]
+                items.append(Emit(isa.SYNC, {"engine": last}, (), ((share.node, APART),)))
+                items.append(Emit(isa.SYNC, {"engine": first}, ((APART, 1),)))
+            items += part.items[share.node]
+            known = shares.get(share.node)
+            name = band.index.symbol.name
+            instances = share.instances + (known.instances if known else 0)
+            start = known.start if known else value
+            notes = (*(known.notes if known else ()), *share.notes)
+            shares[share.node] = replace(
+                share, axis=name, start=start, length=value + 1 - start, instances=instances,
+                notes=tuple(dict.fromkeys(notes)),
+            )  # fmt: skip
+    result.shares += shares.values()
+    return result
+
+
+def _units(stage: Stage, machine: Machine) -> int:
+    return len(machine.pairs if stage.is_contraction else machine.of_kind("V"))
+
+
+def place_stage(
+    stage: Stage,
+    program: Specialised,
+    machine: Machine,
+    outer: Mapping[int, Indices],
+    order: Sequence[int] | None = None,
+    slots: int = 2,
+) -> Placed:
+    """Lower a stage on every unit that has a share.
+
+    ``outer`` are the loops around it, by node, ``order`` which units get a share first, and
+    ``slots`` how many places a tile may have where it is handed over.
 
     Raises
     ------
@@ -119,12 +208,13 @@ def place_stage(
         return result
     names = _names(stage, batch)
     contraction = stage.is_contraction
-    units = len(machine.pairs if contraction else machine.of_kind("V"))
+    units = _units(stage, machine)
     split = split_axis(counts, units) if counts else 0
     total = counts[split] if counts else 1
     ranges_by_unit = shares(total, units)
-    work = _Work(stage, program, machine, batch, len(ranges_by_unit))
-    for unit, (start, length) in enumerate(ranges_by_unit):
+    work = _Work(stage, program, machine, batch, len(ranges_by_unit), slots)
+    chosen = range(units) if order is None else order
+    for unit, (start, length) in zip(chosen, ranges_by_unit, strict=False):
         ranges = [(0, count) for count in counts]
         if counts:
             ranges[split] = (start, length)
@@ -132,9 +222,11 @@ def place_stage(
         where = (names[split], start, length) if counts else ("", 0, 1)
         if contraction:
             cluster, vector = (node.id for node in machine.pairs[unit])
+            result.units[unit] = cluster
             work.pair(result, cluster, vector, axes, where, outer)
         else:
             node = machine.of_kind("V")[unit].id
+            result.units[unit] = node
             lowering = work.vector(stage.grid.body, node, axes[0], outer[node], Shared())
             result.items[node] = axes[0].around(lowering)
             result.shares.append(work.share(node, "V", where, axes[0], lowering))
@@ -164,7 +256,7 @@ def try_epilogue(
     ranges = [(0, count) for count in counts]
     axes = Axes(_names(stage, batch), ranges, stage, len(batch.counts))
     cluster, vector = (node.id for node in machine.pairs[0])
-    semaphores = Allocator(f"semaphores of cluster {cluster}", SEMAPHORES)
+    semaphores = Allocator(f"semaphores of cluster {cluster}", APART)
     entries = work.l1_of(cluster)["A"]
     return work.epilogue(vector, cluster, axes, outer, semaphores, entries)[0]
 
@@ -226,13 +318,20 @@ class Shared:
 
 class _Work:
     def __init__(
-        self, stage: Stage, program: Specialised, machine: Machine, batch: Batch, units: int
+        self,
+        stage: Stage,
+        program: Specialised,
+        machine: Machine,
+        batch: Batch,
+        units: int,
+        slots: int = 2,
     ) -> None:
         self.stage = stage
         self.program = program
         self.machine = machine
         self.batch = batch
         self.vector_body = vector_half(stage.grid.body)
+        self.slots = slots
         self.rows = _rows(stage) if stage.is_fused else 0
         self.sharing = sharing([cluster.id for cluster, _ in machine.pairs[:units]], machine)
 
@@ -246,7 +345,7 @@ class _Work:
         outer: Mapping[int, Indices],
     ) -> None:
         """Lower both halves of one pair."""
-        semaphores = Allocator(f"semaphores of cluster {cluster}", SEMAPHORES)
+        semaphores = Allocator(f"semaphores of cluster {cluster}", APART)
         l1 = self.l1_of(cluster)
         shared = Shared()
         if self.vector_body:
@@ -272,6 +371,9 @@ class _Work:
         half = lower_cluster(self.stage.grid.body, context)
         result.items[cluster] = half.body
         placements = (*half.placements, *shared.placements)
+        result.shared[vector] = tuple((w.ring.base, w.ring.slots) for w in shared.windows.values())
+        landings = shared.landings.values()
+        result.shared[cluster] = tuple((w.ring.base, w.ring.slots) for w in landings)
         result.shares.append(Share(cluster, "C", *where, axes[0].instances, placements))
 
     def l1_of(self, cluster: int) -> dict[Side, Allocator]:
@@ -294,12 +396,17 @@ class _Work:
         values = [value_of(s) for s in statements(self.vector_body)]
         tiles = dict.fromkeys(tile for v in values if v is not None for tile in tiles_of(v))
         numbers = {tile: credits.allocate(f"tile {tile.name} credit") for tile in tiles}
-        semaphores = Allocator(f"semaphores of vector core {node}", SEMAPHORES)
+        semaphores = Allocator(f"semaphores of vector core {node}", APART)
         shared = self._landings(cluster, credits, semaphores, entries)
         first = len(semaphores.claims)
         try:
-            return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 2)
+            slots = self.slots
+            return self._with_windows(
+                node, cluster, axes, outer, numbers, semaphores, shared, slots
+            )
         except CapacityError:
+            if self.slots == 1:
+                raise
             del semaphores.claims[first:]
             return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 1)
 
@@ -402,7 +509,7 @@ class _Work:
             self.batch.operands,
             l1 or Allocator(f"L1 words of vector core {node}", machine.vl1_words),
             Allocator(f"register beats of vector core {node}", machine.registers),
-            semaphores or Allocator(f"semaphores of vector core {node}", SEMAPHORES),
+            semaphores or Allocator(f"semaphores of vector core {node}", APART),
             axes.batch,
             shared.windows,
             rows=self.rows,

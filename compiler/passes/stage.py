@@ -1,20 +1,24 @@
 """Cut a kernel into stages: what runs between two barriers, and on which kind of unit.
 
 Every grid outside of other grids is a stage. A sweep around grids repeats whole stages. A grid
-whose inner loops take their bounds from one of its indices is unrolled along that index, and so is
-a sweep whose index decides how large a grid is.
+whose inner loops take their bounds from one of its indices is a band: unrolled along that index,
+with no barrier between its stages, whose instances are independent. So is a grid whose last blocks
+of columns are shorter along an index, where a row function or a contraction must not see what is
+past the end. A sweep whose index decides how large a grid is is unrolled too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from compiler.analysis.sites import is_fused
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import Expr, Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store
-from kohakutpu.lang.ir import Accumulate, loads, value_of
+from kohakutpu.lang.frames import REDUCTIONS, Cut, frames
+from kohakutpu.lang.ir import Accumulate, loads, value_of, walk
 
 
 @dataclass(eq=False, slots=True)
@@ -64,12 +68,25 @@ class Stage:
 
 
 @dataclass(eq=False, slots=True)
+class Band:
+    """Stages of one grid for the values of ``index``: no unit waits between them."""
+
+    index: Index
+    stages: list[Stage]
+
+    def describe(self) -> str:
+        """Return the band and its stages."""
+        inside = [f"  {stage.describe()}" for stage in self.stages]
+        return "\n".join([f"for each {self.index.symbol}:", *inside])
+
+
+@dataclass(eq=False, slots=True)
 class Sweep:
     """Stages that run ``count`` times, a barrier after each."""
 
     index: Index
     count: int
-    body: list[Stage | Sweep]
+    body: list[Part]
 
     def describe(self) -> str:
         """Return the sweep and what is in it, one a line."""
@@ -77,7 +94,10 @@ class Sweep:
         return "\n".join([f"{self.count} times:", *(f"  {line}" for line in inside)])
 
 
-def cut(body: Sequence[Statement], env: Mapping[Symbol, int]) -> list[Stage | Sweep]:
+Part = Stage | Band | Sweep
+
+
+def cut(body: Sequence[Statement], env: Mapping[Symbol, int]) -> list[Part]:
     """Return the stages of a kernel."""
     counter = iter(range(1, 1 << 30))
     return _cut(body, env, counter)
@@ -85,12 +105,13 @@ def cut(body: Sequence[Statement], env: Mapping[Symbol, int]) -> list[Stage | Sw
 
 def _cut(
     body: Sequence[Statement], env: Mapping[Symbol, int], numbers: Iterator[int]
-) -> list[Stage | Sweep]:
-    result: list[Stage | Sweep] = []
+) -> list[Part]:
+    result: list[Part] = []
     for statement in body:
         if isinstance(statement, Grid):
-            number = next(numbers)
-            result.extend(_unrolled(statement, env, statement.indices, number))
+            stage = _stage(statement, env, next(numbers))
+            if isinstance(stage, Stage) or stage.stages:
+                result.append(stage)
         elif isinstance(statement, Repeat):
             symbol = statement.index.symbol
             count = statement.index.count.evaluate(env)
@@ -105,19 +126,40 @@ def _cut(
     return result
 
 
-def _unrolled(
-    grid: Grid, env: Mapping[Symbol, int], indices: tuple[Index, ...], number: int
-) -> list[Stage]:
-    bounds = list(_bounds(grid.body))
-    for index in indices:
-        if any(index.symbol in bound.symbols() for bound in bounds):
-            rest = tuple(other for other in indices if other is not index)
-            return [
-                stage
-                for value in range(index.count.evaluate(env))
-                for stage in _unrolled(grid, {**env, index.symbol: value}, rest, number)
-            ]
-    return [Stage(number, grid, env, indices)]
+def _stage(grid: Grid, env: Mapping[Symbol, int], number: int) -> Stage | Band:
+    deciding = [index for index in grid.indices if _decides(index.symbol, grid, env)]
+    if not deciding:
+        return Stage(number, grid, env, grid.indices)
+    rest = tuple(index for index in grid.indices if index not in deciding)
+    values = product(*(range(index.count.evaluate(env)) for index in deciding))
+    symbols = [index.symbol for index in deciding]
+    envs = [{**env, **dict(zip(symbols, each, strict=True))} for each in values]
+    return Band(deciding[0], [Stage(number, grid, inner, rest) for inner in envs])
+
+
+def _decides(symbol: Symbol, grid: Grid, env: Mapping[Symbol, int]) -> bool:
+    """Tell whether what an instance executes depends on an index."""
+    if any(symbol in bound.symbols() for bound in _bounds(grid.body)):
+        return True
+    return is_fused(grid) and any(
+        symbol in cut.index.symbols() and cut.extent.evaluate(env) % cut.block.evaluate(env)
+        for cut in _whole_rows(grid.body)
+        if cut.index is not None and cut.extent.evaluate(env) > cut.block.evaluate(env)
+    )
+
+
+def _whole_rows(body: Sequence[Statement]) -> Iterator[Cut]:
+    """Yield which columns row functions and contractions of values run over."""
+    for statement in statements(body):
+        value = value_of(statement)
+        if value is None:
+            continue
+        found = frames(value)
+        wide = [node.args[0] for node in walk(value) if node.op in REDUCTIONS]
+        for node in [*wide, *([value] if isinstance(statement, Accumulate) else [])]:
+            cut = found[node].cols
+            if cut is not None:
+                yield cut
 
 
 def _bounds(body: Sequence[Statement]) -> Iterator[Expr]:

@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from compiler.tests.fused import (
     attention,
     attention_statement,
+    biased,
+    biased_statement,
+    causal,
+    causal_statement,
     chain,
     chain_statement,
     gaussian,
@@ -30,7 +34,7 @@ SIZES = (1, 3, 15, 16, 17, 31, 32, 33, 63, 65, 80)
 sizes = st.sampled_from(SIZES)
 machines = st.sampled_from([PRESETS["tiny"], SMALL, PRESETS["duo"]])
 seeds = st.one_of(st.none(), st.integers(0, 1 << 16))
-precisions = st.sampled_from(("default", "default", "high"))
+precisions = st.sampled_from(("default", "left", "high"))
 
 
 @settings(max_examples=60, deadline=None)
@@ -63,6 +67,41 @@ def test_mlp_equals_the_statement(
     knobs = {"block": block, "hidden": hidden, "precision": precision}
     found = run(mlp, x, up, down, machine=machine, knobs=knobs, poison=True, seed=adversary)
     assert_same(found, mlp_statement(x, up, down, hidden, precision))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    m=sizes, d=sizes, e=st.sampled_from((1, 17, 32)), block=st.sampled_from((16, 32)),
+    machine=machines, seed=st.integers(0, 99), adversary=seeds,
+)  # fmt: skip
+def test_causal_attention_equals_the_statement(
+    m: int, d: int, e: int, block: int, machine: Any, seed: int, adversary: Any
+) -> None:
+    if block == 16 and m > 16:
+        block = 32  # columns of an operand come in multiples of 32, but for the last
+    q, k, v = gaussian(seed, m, d), gaussian(seed + 1, m, d), gaussian(seed + 2, m, e)
+    knobs = {"block": block}
+    found = run(causal, q, k, v, machine=machine, knobs=knobs, poison=True, seed=adversary)
+    assert_same(found, causal_statement(q, k, v, block, 0.25))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    m=sizes, n=sizes, block=st.sampled_from((4, 16)), machine=machines,
+    seed=st.integers(0, 99), adversary=seeds,
+)  # fmt: skip
+def test_bias_and_padding_equal_the_statement(
+    m: int, n: int, block: int, machine: Any, seed: int, adversary: Any
+) -> None:
+    q, k, v = gaussian(seed, m, 33), gaussian(seed + 1, n, 33), gaussian(seed + 2, n, 20)
+    bias, pad = gaussian(seed + 3, m, n), gaussian(seed + 4, n)
+    bias[gaussian(seed + 5, m, n) > 0.5] = -np.inf
+    bias[0] = -np.inf  # nothing counts
+    knobs = {"block": block}
+    args = q, k, v, bias, pad
+    found = run(biased, *args, machine=machine, knobs=knobs, poison=True, seed=adversary)
+    assert_same(found, biased_statement(*args, 32))
+    assert np.isnan(found[0]).all()
 
 
 @pytest.mark.parametrize("machine", [PRESETS["tiny"], SMALL], ids=["tiny", "small"])
