@@ -14,6 +14,7 @@ from amaranth.lib import wiring
 from hw.sim import cache, toolchain
 from hw.sim.emit import emit
 from hw.sim.simulator import COMPILER, VERILATOR, _build
+from kohakutpu.link import Line
 
 DRIVER = Path(__file__).with_name("serial.cpp")
 ROOM = 4096
@@ -115,8 +116,9 @@ class Terminal:
 
     Parameters
     ----------
-    model : SerialModel
-        Clocked by a thread of this process as long as the terminal is open.
+    model : Line
+        A `SerialModel`, or something in front of one; clocked by a thread of this process as long
+        as the terminal is open.
 
     Attributes
     ----------
@@ -124,7 +126,7 @@ class Terminal:
         What the host opens.
     """
 
-    def __init__(self, model: SerialModel) -> None:
+    def __init__(self, model: Line) -> None:
         self._model = model
         self._ours, theirs = pty.openpty()
         tty.setraw(theirs)
@@ -141,7 +143,7 @@ class Terminal:
                 self._model.write(os.read(self._ours, ROOM))
             except BlockingIOError:
                 pass
-            said = self._model.read()
+            said = self._model.read(ROOM)
             while said and not self._closing.is_set():
                 try:
                     said = said[os.write(self._ours, said) :]
