@@ -11,6 +11,7 @@ needs it. Results equal `kohakutpu.numerics.scalar` to the bit.
 `converters`    FP16 to FP32 and back
 `dot`           integer sum of a block pair, and the FP32 partial it makes
 `quantiser`     FP16 words to MXINT8 blocks, leading term or residual
+`multiply_add`  integers: ``left * right + plus``, at once or bit by bit
 `seeds`         ``exp2 log2 recip rsqrt`` from the shared tables
 `reduction`     row sums, maxima and minima, the same bits for any lanes
 `formats`       FP16 and FP32 as layouts; how a result is packed

@@ -10,13 +10,19 @@ from kohakutpu.config import KBLOCK, LANES
 from kohakutpu.isa.operands import LOCAL_BITS
 
 
-def part_rows(k_per_cycle: int) -> int:
-    """Return how many rows of a sub-tile are a *part*: read, added to and written in one cycle.
+def is_serial(k_per_cycle: int) -> bool:
+    """Return whether a cluster does things one after the other rather than side by side.
 
     An entry pair has ``KBLOCK / k_per_cycle`` slices, and only the last one gives totals. Where
-    these are as many as rows, the rows take turns at the FP32 hardware.
+    these are as many as the rows of a sub-tile, the rows take turns at the FP32 hardware; and then
+    nothing else needs to be faster.
     """
-    return 1 if KBLOCK // k_per_cycle >= LANES else LANES
+    return KBLOCK // k_per_cycle >= LANES
+
+
+def part_rows(k_per_cycle: int) -> int:
+    """Return how many rows of a sub-tile are a *part*: read, added to and written in one cycle."""
+    return 1 if is_serial(k_per_cycle) else LANES
 
 
 def part(k_per_cycle: int) -> data.ArrayLayout:

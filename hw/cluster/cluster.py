@@ -44,7 +44,7 @@ class ClusterDatapath(wiring.Component):
         m = Module()
         machine = self._machine
         m.submodules.landing = landing = Landing(machine)
-        m.submodules.fill = fill = FillEngine(self._node, machine.l1_entries)
+        m.submodules.fill = fill = FillEngine(self._node, machine)
         m.submodules.gemm = gemm = GemmEngine(machine)
         m.submodules.drain = drain = DrainEngine(self._node, machine)
         m.submodules.l1a = l1a = Entries(machine.l1_entries, machine.k_per_cycle)

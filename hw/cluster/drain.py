@@ -9,7 +9,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.cluster.accumulator import Place, part
+from hw.arithmetic.multiply_add import MultiplyAdd
+from hw.cluster.accumulator import Place, is_serial, part
 from hw.cluster.tile import SLOT_BITS, UNIT_BITS, Tile, TileReader
 from hw.common.interfaces import Engine, code, record_of, resolved, tag
 from hw.noc.flit import (
@@ -22,6 +23,7 @@ from hw.noc.flit import (
     Kind,
 )
 from kohakutpu.config import LANES, MAX_NODES, QUARTERS_PER_WORD, Machine
+from kohakutpu.isa.operands import LOCAL_BITS
 
 RECORD = record_of("C", 2)
 TRANSFER = tag(2, 0)
@@ -123,40 +125,50 @@ class DrainEngine(wiring.Component):
         m.d.comb += [engine.step.eq(engine.o.valid & engine.o.ready), engine.fault.pc.eq(ins.pc)]
         m.d.comb += reader.start.eq(start)
 
-        left, right, product = Signal(12), Signal.like(ins.stride), Signal(36)
-        m.d.sync += product.eq(left * right)
+        m.submodules.reach = reach = MultiplyAdd(
+            12, LOCAL_BITS, serial=is_serial(self._machine.k_per_cycle)
+        )
         size = Signal(UNIT_BITS)  # of a row, or a group, at the receiver
         limit = Mux(to_vector, self._machine.vl1_words, self._machine.l1_entries)
+        steps = Mux(to_vector & ~by_tile, ins.gm << 2, ins.gm) - 1
+        beyond = ins.mem[LOCAL_BITS:].any() | (ins.stride[LOCAL_BITS:].any() & (steps != 0))
+        m.d.comb += [
+            size.eq(Mux(to_vector, Mux(by_tile, whole, (whole + 3) >> 2), (ins.gn + 7) >> 3)),
+            reach.left.eq(steps),
+            reach.right.eq(ins.stride),
+            reach.plus.eq(ins.mem[:LOCAL_BITS] + size),
+        ]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += engine.i.ready.eq(1)
                 m.d.sync += ins.eq(engine.i.payload)
                 with m.If(engine.i.valid):
-                    m.next = "MEASURE TILE"
-            with m.State("MEASURE TILE"):
-                m.d.comb += [left.eq(ins.gm), right.eq(ins.gn)]
-                m.next = "CHECK TILE"
-            with m.State("CHECK TILE"):
-                rows = Mux(to_vector & ~by_tile, ins.gm << 2, ins.gm)
-                m.d.comb += [left.eq(rows - 1), right.eq(ins.stride)]
-                with m.If(ins.acc + product > self._machine.acc_subtiles):
+                    m.next = "MEASURE"
+            with m.State("MEASURE"):
+                m.d.comb += [
+                    reach.start.eq(1),
+                    reach.left.eq(ins.gm),
+                    reach.right.eq(ins.gn),
+                    reach.plus.eq(ins.acc),
+                ]
+                m.next = "TILE"
+            with m.State("TILE"), m.If(reach.done):
+                m.d.comb += reach.start.eq(1)
+                with m.If(reach.o > self._machine.acc_subtiles):
                     m.next = Cause.ACC_RANGE.name
                 with m.Elif(to_memory & by_tile & (ins.mem[:2] != 0)):
                     m.next = Cause.MISALIGNED.name
+                with m.Elif(to_memory):
+                    m.next = "BEGIN"
                 with m.Else():
-                    m.next = "CHECK RECEIVER"
-            with m.State("CHECK RECEIVER"):
-                m.d.comb += [left.eq(rows - 1), right.eq(ins.stride)]
-                m.d.comb += size.eq(
-                    Mux(to_vector, Mux(by_tile, whole, (whole + 3) >> 2), (ins.gn + 7) >> 3)
-                )
-                with m.If(~to_memory & (ins.mem + product + size > limit)):
+                    m.next = "RECEIVER"
+            with m.State("RECEIVER"), m.If(reach.done):
+                m.next = "BEGIN"
+                with m.If(beyond | (reach.o > limit)):
                     m.next = Cause.L1_RANGE.name
-                with m.Elif(to_memory & ((ins.rows == 0) | (ins.cols == 0))):
-                    m.next = "WAIT"
-                with m.Else():
-                    m.d.comb += start.eq(1)
-                    m.next = "WAIT"
+            with m.State("BEGIN"):
+                m.d.comb += start.eq(~to_memory | ((ins.rows != 0) & (ins.cols != 0)))
+                m.next = "WAIT"
             for cause in (Cause.ACC_RANGE, Cause.MISALIGNED, Cause.L1_RANGE):
                 with m.State(cause.name):
                     m.d.comb += [engine.fault.valid.eq(1), engine.fault.cause.eq(cause)]
@@ -224,11 +236,12 @@ class DrainEngine(wiring.Component):
         row_step = Mux(by_entry, 0, ins.stride)
         word_step = Mux(by_entry, chunk[0], 1)
         group_step = Mux(by_tile | by_entry, ins.stride, ins.stride << 2)
-        following = Signal(WIDE_BITS)
+        following, onto, step = Signal(WIDE_BITS), Signal(WIDE_BITS), Signal.like(ins.stride << 2)
+        m.d.comb += following.eq(onto + step)
         with m.If(reads):
             m.d.sync += [first.eq(0), here.eq(following)]
             with m.If(ends_group):
-                m.d.comb += following.eq(group_at + group_step)
+                m.d.comb += [onto.eq(group_at), step.eq(group_step)]
                 m.d.sync += [at.eq(following) for at in addresses]
                 m.d.sync += [
                     chunk.eq(0),
@@ -240,15 +253,15 @@ class DrainEngine(wiring.Component):
                     active.eq(~last_group),
                 ]
             with m.Elif(by_tile):
-                m.d.comb += following.eq(here + 1)
+                m.d.comb += [onto.eq(here), step.eq(1)]
                 m.d.sync += number.eq(number + 1)
                 with m.If(ends_number):
                     m.d.sync += [chunk.eq(chunk + 1), slot.eq(slot + 1)]
             with m.Elif(~ends_line):
-                m.d.comb += following.eq(here + word_step)
+                m.d.comb += [onto.eq(here), step.eq(word_step)]
                 m.d.sync += [chunk.eq(chunk + 1), slot.eq(slot + 1)]
             with m.Elif(~ends_number):
-                m.d.comb += following.eq(row_at + row_step)
+                m.d.comb += [onto.eq(row_at), step.eq(row_step)]
                 m.d.sync += [
                     number.eq(number + 1),
                     row_at.eq(following),
@@ -256,7 +269,7 @@ class DrainEngine(wiring.Component):
                     slot.eq(window_slot),
                 ]
             with m.Else():
-                m.d.comb += following.eq(window_at + Mux(by_entry, WINDOW // 2, WINDOW))
+                m.d.comb += [onto.eq(window_at), step.eq(Mux(by_entry, WINDOW // 2, WINDOW))]
                 m.d.sync += [
                     number.eq(0),
                     window_at.eq(following),

@@ -12,9 +12,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.arithmetic.multiply_add import MultiplyAdd
+from hw.cluster.accumulator import is_serial
 from hw.common.interfaces import Engine, code, record_of, resolved, tag
-from hw.noc.flit import Buffer, Cause, Form, Kind, ReadWord
-from kohakutpu.config import ADDRESS_BITS, KBLOCK, LANES, MAX_NODES
+from hw.noc.flit import LENGTH_BITS, Buffer, Cause, Form, Kind, ReadWord
+from kohakutpu.config import ADDRESS_BITS, KBLOCK, LANES, MAX_NODES, Machine
 from kohakutpu.isa.operands import LOCAL_BITS
 
 RECORD = record_of("C", 0)
@@ -32,8 +34,8 @@ class FillEngine(wiring.Component):
     ----------
     node : int
         The cluster.
-    entries : int
-        Of L1A and of L1B, of every cluster.
+    machine : Machine
+        Sizes.
 
     Members
     -------
@@ -43,8 +45,8 @@ class FillEngine(wiring.Component):
         A word that this engine asked for was taken.
     """
 
-    def __init__(self, node: int, entries: int) -> None:
-        self._node, self._entries = node, entries
+    def __init__(self, node: int, machine: Machine) -> None:
+        self._node, self._machine = node, machine
         super().__init__({"engine": Out(Engine("C", 0)), "landed": In(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -75,9 +77,18 @@ class FillEngine(wiring.Component):
                 used_blocks.eq((ins.k + KBLOCK - 1) >> 5),
             ]
 
-        left, right = Signal(10), Signal(LOCAL_BITS)
-        product = Signal(24)
-        m.d.sync += product.eq(left * right)
+        m.submodules.reach = reach = MultiplyAdd(
+            ins.g.shape().width, LOCAL_BITS, serial=is_serial(self._machine.k_per_cycle)
+        )
+
+        def measure(steps: Value, stride: Value, plus: Value) -> None:
+            m.d.comb += [
+                reach.start.eq(1),
+                reach.left.eq(steps),
+                reach.right.eq(stride),
+                reach.plus.eq(plus),
+            ]
+
         entries, used = Signal(20), Signal(24)  # all of them; to the groups past the extent
         pending = Signal(COUNT_BITS)
         asks = engine.o.valid & engine.o.ready & engine.o.payload.fields.data.ack
@@ -93,6 +104,7 @@ class FillEngine(wiring.Component):
         ]
 
         walk = _Walk(m, ins, mem, rows, step, entries)
+        self._describe(m, ins, walk, step)
         clears = Signal(3)
         with m.FSM():
             with m.State("IDLE"):
@@ -100,24 +112,24 @@ class FillEngine(wiring.Component):
                 m.d.sync += [ins.eq(engine.i.payload), mem.eq(engine.i.payload.mem)]
                 m.d.sync += by_group.eq(0)
                 with m.If(engine.i.valid):
-                    m.next = "MEASURE REGION"
-            with m.State("MEASURE REGION"):
-                m.d.comb += [left.eq(ins.g - 1), right.eq(ins.l1_stride)]
-                m.next = "CHECK"
-            with m.State("CHECK"):
-                m.d.comb += [left.eq(ins.g), right.eq(ins.nk)]
+                    m.next = "MEASURE"
+            with m.State("MEASURE"):
+                measure(ins.g - 1, ins.l1_stride, ins.l1 + ins.nk)
+                m.next = "REGION"
+            with m.State("REGION"), m.If(reach.done):
+                measure(ins.g, ins.nk, Const(0))
                 with m.If(ins.mem[:2] != 0):
                     m.next = Cause.MISALIGNED.name
-                with m.Elif(ins.l1 + product + ins.nk > self._entries):
+                with m.Elif(reach.o > self._machine.l1_entries):
                     m.next = Cause.L1_RANGE.name
                 with m.Else():
-                    m.next = "MEASURE ENTRIES"
-            with m.State("MEASURE ENTRIES"):
-                m.d.comb += [left.eq(used_groups), right.eq(ins.l1_stride)]
-                m.d.sync += [entries.eq(product), by_group.eq(overlapping)]
-                m.next = "MEASURE ROWS"
-            with m.State("MEASURE ROWS"):
-                m.d.sync += used.eq(Mux(by_group, 0, product))
+                    m.next = "ENTRIES"
+            with m.State("ENTRIES"), m.If(reach.done):
+                measure(used_groups, ins.l1_stride, Const(0))
+                m.d.sync += [entries.eq(reach.o), by_group.eq(overlapping)]
+                m.next = "USED"
+            with m.State("USED"), m.If(reach.done):
+                m.d.sync += used.eq(Mux(by_group, 0, reach.o))
                 m.next = "START"
             with m.State("START"):
                 walk.start()
@@ -139,10 +151,10 @@ class FillEngine(wiring.Component):
                     m.next = "ROWS"
             for form in (Form.ROWS, Form.COLUMNS, Form.ELEMENTS, Form.SCALES):
                 with m.State(form.name):
-                    self._read(m, ins, walk, form)
+                    m.d.comb += [engine.o.valid.eq(1), walk.form.eq(form)]
                     with m.If(engine.o.ready):
-                        walk.advance(form)
-                        with m.If(walk.last[form]):
+                        walk.advance()
+                        with m.If(walk.last):
                             m.next = "SCALES" if form is Form.ELEMENTS else "CLEAR"
             with m.State("CLEAR"):
                 self._clear(m, ins, clears, groups, used_groups, used_blocks, used, rows, step)
@@ -166,28 +178,33 @@ class FillEngine(wiring.Component):
                         m.next = "IDLE"
         return m
 
-    def _read(self, m: Module, ins: Signal, walk: "_Walk", form: Form) -> None:
+    def _describe(self, m: Module, ins: Signal, walk: "_Walk", step: Value) -> None:
+        """Fill in what all flits have; a CLEAR has some of a READ's too, which nobody reads."""
         flit = self.engine.o.payload
-        read = ReadWord(flit.word.read)
-        address, rows, elements, stride, offset = walk.read[form]
-        past = address[ADDRESS_BITS:].any()  # the last word is past every memory that has a fault
+        read, fields = ReadWord(flit.word.read), flit.fields.data
+        past = walk.address[ADDRESS_BITS:].any()  # the last word is past every memory with a fault
         m.d.comb += [
-            self.engine.o.valid.eq(1),
             flit.kind.eq(Kind.READ),
-            read.address.eq(Mux(past, (1 << ADDRESS_BITS) - 4, address)),
-            read.rows.eq(rows),
-            read.elements.eq(elements),
-            read.stride.eq(stride),
+            flit.dest.eq(ins.nodes),
+            read.address.eq(Mux(past, (1 << ADDRESS_BITS) - 4, walk.address)),
+            read.rows.eq(walk.rows),
+            read.elements.eq(walk.elements),
+            read.stride.eq(walk.stride),
             read.landing.buffer.eq(Buffer.L1A + ins.buffer),
-            read.landing.form.eq(form),
+            read.landing.form.eq(walk.form),
             read.landing.residual.eq(ins.mode == code(RECORD, "mode", "residual")),
-            read.landing.offset.eq(offset),
-            read.landing.stride.eq(walk.step),
-            read.landing.detail.eq(ins.nk if form is Form.SCALES else 0),
+            read.landing.offset.eq(walk.offset),
+            read.landing.stride.eq(step),
+            read.landing.detail.eq(Mux(walk.form == Form.SCALES, ins.nk, 0)),
             read.nodes.eq(ins.nodes),
-            read.ack.eq(0 if form is Form.ELEMENTS else walk.last[form]),
+            read.ack.eq(walk.last & (walk.form != Form.ELEMENTS)),
             read.tag.eq(READS),
             read.pc.eq(ins.pc),
+            fields.landing.buffer.eq(Buffer.L1A + ins.buffer),
+            fields.landing.form.eq(Form.ROWS),
+            fields.landing.stride.eq(step),
+            fields.requester.eq(self._node),
+            fields.tag.eq(CLEARS),
         ]
 
     def _clear(
@@ -207,13 +224,7 @@ class FillEngine(wiring.Component):
         fields, clear = flit.fields.data, flit.word.clear
         m.d.comb += [
             self.engine.o.valid.eq(clears != 0),
-            flit.dest.eq(ins.nodes),
             flit.kind.eq(Kind.CLEAR),
-            fields.landing.buffer.eq(Buffer.L1A + ins.buffer),
-            fields.landing.form.eq(Form.ROWS),
-            fields.landing.stride.eq(step),
-            fields.requester.eq(self._node),
-            fields.tag.eq(CLEARS),
         ]
         with m.If(clears[0]):
             m.d.comb += [
@@ -244,57 +255,73 @@ class FillEngine(wiring.Component):
 
 
 class _Walk:
-    """Position of the next READ, and what it describes.
+    """The next READ.
 
     Attributes
     ----------
-    read : dict of Form to tuple
-        Address, rows, elements, memory stride, offset.
-    last : dict of Form to Value
+    form : Signal
+        To be driven: its form.
+    address, rows, elements, stride, offset : Value
+        What it describes.
+    last : Signal
         No READ of that form follows.
-    step : Value
-        Entries from group to group.
     """
 
     def __init__(
         self, m: Module, ins: Signal, mem: Signal, rows: Value, step: Value, entries: Value
     ) -> None:
-        self._m, self._ins, self._mem, self.step, self._entries = m, ins, mem, step, entries
-        self._line = line = Signal(WIDE_BITS)  # where the current K rows, or scales, begin
-        self._k_left = k_left = Signal.like(ins.k)
-        self._block = block = Signal.like(ins.nk)
-        self._done = done = Signal.like(ins.rows)  # columns of the current K rows
-        self._moved = moved = Signal(LOCAL_BITS)
-        self._groups_left = groups_left = Signal.like(ins.g)
-        self._entries_left = entries_left = Signal(20)
-        self._row_done = row_done = Signal()
-        columns_left = rows - done
-        many_groups = groups_left > SCALE_GROUPS
-        m.d.comb += row_done.eq(columns_left <= WORD_ELEMENTS)
-        self.read = {
-            Form.ROWS: (mem, rows, ins.k, ins.stride, ins.l1),
-            Form.COLUMNS: (
-                line + (done >> 2),
-                Mux(k_left < KBLOCK, k_left, KBLOCK),
-                Mux(row_done, columns_left, WORD_ELEMENTS),
-                ins.stride,
-                ins.l1 + block + moved,
-            ),
-            Form.ELEMENTS: (mem, ins.g, ins.nk << 6, ins.nk << 2, ins.l1),
-            Form.SCALES: (
-                line,
-                1,
-                Mux(many_groups, ins.nk << 7, entries_left << 1),
-                0,
-                ins.l1 + moved,
-            ),
-        }
-        self.last = {
-            Form.ROWS: Const(1),
-            Form.COLUMNS: row_done & (k_left <= KBLOCK),
-            Form.ELEMENTS: Const(1),
-            Form.SCALES: ~many_groups,
-        }
+        self._m, self._ins, self._mem, self._entries = m, ins, mem, entries
+        self._line = Signal(WIDE_BITS)  # where the current K rows, elements or scales begin
+        self._k_left = Signal.like(ins.k)
+        self._block = Signal.like(ins.nk)
+        self._done = Signal.like(ins.rows)  # columns of the current K rows
+        self._moved = Signal(LOCAL_BITS)
+        self._groups_left = Signal.like(ins.g)
+        self._entries_left = Signal(20)
+        self._row_done = Signal()
+        columns_left = rows - self._done
+        many_groups = self._groups_left > SCALE_GROUPS
+        m.d.comb += self._row_done.eq(columns_left <= WORD_ELEMENTS)
+        self.form = Signal(Form, init=Form.ROWS)
+        self.last = Signal()
+        self.address = self._line + (self._done >> 2)
+        self.offset = ins.l1 + self._block + self._moved
+        self.rows, self.elements = Signal.like(ins.rows), Signal(LENGTH_BITS)
+        self.stride = Signal.like(ins.stride)
+        self._onwards, self._moves = Signal(WIDE_BITS), Signal(LOCAL_BITS)
+        with m.Switch(self.form):
+            with m.Case(Form.COLUMNS):
+                m.d.comb += [
+                    self.rows.eq(Mux(self._k_left < KBLOCK, self._k_left, KBLOCK)),
+                    self.elements.eq(Mux(self._row_done, columns_left, WORD_ELEMENTS)),
+                    self.stride.eq(ins.stride),
+                    self.last.eq(self._row_done & (self._k_left <= KBLOCK)),
+                    self._onwards.eq(Mux(self._row_done, ins.stride << 7, 0)),
+                    self._moves.eq(step << 2),
+                ]
+            with m.Case(Form.ELEMENTS):
+                m.d.comb += [
+                    self.rows.eq(ins.g),
+                    self.elements.eq(ins.nk << 6),
+                    self.stride.eq(ins.nk << 2),
+                    self.last.eq(1),
+                    self._onwards.eq(entries << 4),
+                ]
+            with m.Case(Form.SCALES):
+                m.d.comb += [
+                    self.rows.eq(1),
+                    self.elements.eq(Mux(many_groups, ins.nk << 7, self._entries_left << 1)),
+                    self.last.eq(~many_groups),
+                    self._onwards.eq(ins.nk << 5),
+                    self._moves.eq(step << 6),
+                ]
+            with m.Default():
+                m.d.comb += [
+                    self.rows.eq(rows),
+                    self.elements.eq(ins.k),
+                    self.stride.eq(ins.stride),
+                    self.last.eq(1),
+                ]
 
     def start(self) -> None:
         """Begin at the start of the region; inside the state before the first READ."""
@@ -309,28 +336,24 @@ class _Walk:
             self._entries_left.eq(self._entries),
         ]
 
-    def advance(self, form: Form) -> None:
+    def advance(self) -> None:
         """Go on to the next READ; inside the condition that one was sent."""
         m, ins = self._m, self._ins
-        if form is Form.ELEMENTS:
-            m.d.sync += self._line.eq(self._mem + (self._entries << 4))
-        elif form is Form.SCALES:
+        m.d.sync += [
+            self._line.eq(self._line + self._onwards),
+            self._moved.eq(self._moved + self._moves),
+        ]
+        with m.If(self.form == Form.SCALES):
             m.d.sync += [
-                self._line.eq(self._line + (ins.nk << 5)),
                 self._groups_left.eq(self._groups_left - SCALE_GROUPS),
                 self._entries_left.eq(self._entries_left - (ins.nk << 6)),
-                self._moved.eq(self._moved + (self.step << 6)),
             ]
-        elif form is Form.COLUMNS:
-            m.d.sync += [
-                self._done.eq(self._done + WORD_ELEMENTS),
-                self._moved.eq(self._moved + (self.step << 2)),
-            ]
+        with m.If(self.form == Form.COLUMNS):
+            m.d.sync += self._done.eq(self._done + WORD_ELEMENTS)
             with m.If(self._row_done):
                 m.d.sync += [
                     self._done.eq(0),
                     self._moved.eq(0),
                     self._block.eq(self._block + 1),
                     self._k_left.eq(self._k_left - KBLOCK),
-                    self._line.eq(self._line + (ins.stride << 7)),
                 ]

@@ -1,9 +1,11 @@
 """GEMM: the loop nest, an entry pair every ``KBLOCK / k_per_cycle`` cycles."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.arithmetic.multiply_add import MultiplyAdd
+from hw.cluster.accumulator import is_serial
 from hw.cluster.block import POSITION_BITS
 from hw.cluster.tensor import TURNAROUND, Step
 from hw.common.interfaces import Engine, record_of, resolved
@@ -67,32 +69,41 @@ class GemmEngine(wiring.Component):
         self, m: Module, checked: Signal, ready: Signal, taken: Signal, owed: Signal
     ) -> None:
         engine, machine = self.engine, self._machine
-        left, right = Signal(10), Signal(LOCAL_BITS)
-        product = Signal(24)
         wrong = Signal(Cause)
-        m.d.sync += product.eq(left * right)
+        m.submodules.reach = reach = MultiplyAdd(
+            checked.gm.shape().width, LOCAL_BITS, serial=is_serial(machine.k_per_cycle)
+        )
         m.d.comb += engine.fault.pc.eq(checked.pc)
+
+        def measure(base: Value, span: Value, steps: Value, stride: Value) -> None:
+            m.d.comb += [
+                reach.start.eq(1),
+                reach.left.eq(steps),
+                reach.right.eq(stride),
+                reach.plus.eq(base + span),
+            ]
+
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += engine.i.ready.eq(1)
                 m.d.sync += [checked.eq(engine.i.payload), wrong.eq(Cause.NONE)]
                 with m.If(engine.i.valid):
-                    m.next = "MEASURE A"
-            with m.State("MEASURE A"):
-                m.d.comb += [left.eq(checked.gm - 1), right.eq(checked.a_stride)]
-                m.next = "MEASURE B"
-            with m.State("MEASURE B"):
-                m.d.comb += [left.eq(checked.gn - 1), right.eq(checked.b_stride)]
-                with m.If(checked.a + product + checked.nk > machine.l1_entries):
+                    m.next = "MEASURE"
+            with m.State("MEASURE"):
+                measure(checked.a, checked.nk, checked.gm - 1, checked.a_stride)
+                m.next = "A"
+            with m.State("A"), m.If(reach.done):
+                measure(checked.b, checked.nk, checked.gn - 1, checked.b_stride)
+                with m.If(reach.o > machine.l1_entries):
                     m.d.sync += wrong.eq(Cause.L1_RANGE)
-                m.next = "MEASURE TILE"
-            with m.State("MEASURE TILE"):
-                m.d.comb += [left.eq(checked.gm), right.eq(checked.gn)]
-                with m.If(checked.b + product + checked.nk > machine.l1_entries):
+                m.next = "B"
+            with m.State("B"), m.If(reach.done):
+                measure(checked.acc, Const(0), checked.gm, checked.gn)
+                with m.If(reach.o > machine.l1_entries):
                     m.d.sync += wrong.eq(Cause.L1_RANGE)
-                m.next = "CHECK"
-            with m.State("CHECK"):
-                with m.If((checked.acc + product > machine.acc_subtiles) & (wrong == Cause.NONE)):
+                m.next = "TILE"
+            with m.State("TILE"), m.If(reach.done):
+                with m.If((reach.o > machine.acc_subtiles) & (wrong == Cause.NONE)):
                     m.d.sync += wrong.eq(Cause.ACC_RANGE)
                 m.next = "READY"
             with m.State("READY"):
