@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kohakutpu.api.deferred import Operation
     from kohakutpu.api.session import Session
 
+HOST = 1  # kDLCPU in DLPack
+
 
 class Array:
     """Elements on a device: rows of the last axis, each on whole words.
@@ -198,6 +200,31 @@ class Array:
             raise ValueError("the elements are on a device: numpy cannot have them without a copy")
         values = self.numpy()
         return values if dtype is None else values.astype(cast("Any", dtype), copy=False)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a DLPack capsule of a copy in host memory.
+
+        Raises
+        ------
+        BufferError
+            If the consumer wants no copy, or memory of another kind.
+        """
+        if copy is False:
+            raise BufferError("the elements are on a device: nobody can have them without a copy")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"elements come back to host memory, not to device {dl_device}")
+        return self.numpy().__dlpack__(stream=stream, max_version=max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return where `__dlpack__` puts the elements: host memory."""
+        return (HOST, 0)
 
     # -------------------------------------------------------------- lifetime
 
