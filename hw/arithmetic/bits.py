@@ -1,6 +1,8 @@
 """Shifts that keep count: the combinational steps of aligning, normalising and rounding."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -17,7 +19,9 @@ def wire(m: Module, value: Any, name: str = "wire") -> Any:
     return signal
 
 
-def shift_right(m: Module, value: Value, amount: Value) -> tuple[Value, Value]:
+def shift_right(
+    m: Module, value: Value, amount: Value, keep: Value | None = None
+) -> tuple[Value, Value]:
     """Shift right, and say whether a one was lost.
 
     Parameters
@@ -28,19 +32,26 @@ def shift_right(m: Module, value: Value, amount: Value) -> tuple[Value, Value]:
         What to shift.
     amount : Value
         Places, unsigned, of any width.
+    keep : Value, optional
+        If it is 0, the shifted value is 0 too.
 
     Returns
     -------
     (Value, Value)
         ``value >> amount``, as wide as `value`; 1 if any of the bits shifted out was set.
     """
-    width = len(value)
     lost: Value = Const(0, 1)
-    for place in range(len(amount)):
-        step = min(1 << place, width)
-        lost = lost | (amount[place] & value[:step].any())
-        moved = Mux(amount[place], Cat(value[step:], Const(0, step)), value)[:width]
-        value = wire(m, moved, f"right_{1 << place}")
+    place = len(amount)
+    while place:
+        step = 2 if place > 1 else 1
+        place -= step
+        unit, digit = 1 << place, amount[place : place + step]
+        for n in range(1, 1 << step):
+            lost = lost | (value[unit * (n - 1) : unit * n].any() & (digit >= n))
+        bits = list(value)
+        choices = [bits[unit * n :] + [None] * min(unit * n, len(bits)) for n in range(1 << step)]
+        value = wire(m, _choose(m, digit, choices, keep), f"right_{unit}")
+        keep = None
     return value, wire(m, lost, "lost")
 
 
@@ -63,14 +74,75 @@ def normalise(m: Module, value: Value, steps: Sequence[int]) -> tuple[Value, Val
         The shifted value, as wide as `value`; a flag for each step, that of the last one lowest:
         the number of places where the last step is 1.
     """
-    width = len(value)
-    taken = []
-    for step in steps:
-        clear = wire(m, ~value[-step:].any(), f"clear_{step}")
-        moved = Mux(clear, Cat(Const(0, step), value[:-step]), value)[:width]
-        value = wire(m, moved, f"left_{step}")
-        taken.append(clear)
+    taken: list[Value] = []
+    left = list(steps)
+    while left:
+        one, two = left[0], left[1] if len(left) > 1 else 0
+        far = wire(m, ~value[-one:].any(), f"clear_{one}")
+        if not two or 2 * one < len(value):
+            moved = Mux(far, Cat(Const(0, one), value[:-one]), value)[: len(value)]
+            value, taken, left = wire(m, moved, f"left_{one}"), [*taken, far], left[1:]
+            continue
+        # Both steps at once: most places have no bit to take from at one of them.
+        behind = value[max(len(value) - one - two, 0) : -one]
+        near = wire(m, ~Mux(far, behind.any(), value[-two:].any()), f"clear_{two}")
+        bits = list(value)
+        choices = [([None] * n + bits)[: len(bits)] for n in (0, two, one, one + two)]
+        value = wire(m, _choose(m, Cat(near, far), choices, None), f"left_{two}")
+        taken, left = [*taken, far, near], left[2:]
     return value, Cat(*reversed(taken))
+
+
+def normalise_to(m: Module, value: Value, steps: Sequence[int], width: int) -> tuple[Value, Value]:
+    """Normalise, and keep of the places below the first `width` no more than whether one is set.
+
+    Parameters
+    ----------
+    m, value, steps
+        As of `normalise`; the shifts of `value` reach `width` places.
+    width : int
+        How many places count.
+
+    Returns
+    -------
+    (Value, Value)
+        ``width + 1`` bits, the lowest one sticky; flags as of `normalise`.
+    """
+    sticky: Value = Const(0, 1)
+    taken: list[Value] = []
+    for index, step in enumerate(steps):
+        size, needed = len(value), width + sum(steps[index + 1 :])
+        clear = wire(m, ~value[-step:].any(), f"clear_{step}")
+        low = max(size - needed - step, 0)
+        sticky = sticky | value[:low].any() | (~clear & value[low : size - needed].any())
+        moved = Cat(Const(0, step), value)[size - needed : size]
+        kept = Mux(clear, moved, value[size - needed :])[:needed]
+        value, taken = wire(m, kept, f"left_{step}"), [*taken, clear]
+    return Cat(sticky, value), Cat(*reversed(taken))
+
+
+def _choose(
+    m: Module, digit: Value, choices: Sequence[Sequence[Value | None]], keep: Value | None
+) -> Value:
+    """Return the choice of number `digit`, where None is 0; or 0 unless `keep`.
+
+    A bit that has few choices is the sum of them, each masked, and not a multiplexer of all.
+    """
+    picks = [wire(m, digit == n if keep is None else (digit == n) & keep, "pick")
+             for n in range(len(choices))]  # fmt: skip
+    result: list[Value] = []
+    for column in zip(*choices, strict=True):
+        present = [bit for bit in column if bit is not None]
+        if len(present) == len(column):
+            while len(present) > 1:
+                select = digit[(len(column) // len(present)).bit_length() - 1]
+                pairs = zip(present[::2], present[1::2], strict=True)
+                present = [Mux(select, odd, even) for even, odd in pairs]
+            result.append(present[0] if keep is None else present[0] & keep)
+        else:
+            terms = [p & bit for p, bit in zip(picks, column, strict=True) if bit is not None]
+            result.append(reduce(or_, terms, Const(0, 1)))
+    return Cat(*result)
 
 
 def tree(m: Module, values: Sequence[Value], combine: Callable[[Value, Value], Value]) -> Value:

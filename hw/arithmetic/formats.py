@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.hdl import Cat, Mux, Value
 from amaranth.lib import data
 
 EXPONENT_BIAS = 127
@@ -76,6 +76,31 @@ def pack(result: SimpleNamespace) -> Value:
         32 bits.
     """
     code = (Cat(result.kept[:23], result.exponent[:8]) + result.increment)[:31]
-    code = Mux(result.exponent >= 255, INFINITY, code)[:31]
-    code = Mux(result.infinite, INFINITY, Mux(result.zero, 0, code))[:31]
-    return Mux(result.nan, Const(NAN, 32), Cat(code, result.sign))
+    huge = result.infinite | ((result.exponent >= 255) & ~result.zero)
+    return choose(result, code, huge)
+
+
+def choose(result: SimpleNamespace, code: Value, infinite: Value) -> Value:
+    """Put a special result in the place of a rounded one.
+
+    Written so that what is constant becomes the reset of the register that takes it.
+
+    Parameters
+    ----------
+    result : SimpleNamespace
+        ``sign``, ``zero`` and ``nan`` as in `pack`.
+    code : Value
+        31 bits, rounded, if the result is an ordinary one.
+    infinite : Value
+        It is an infinity instead; this wins against ``zero``.
+
+    Returns
+    -------
+    Value
+        32 bits.
+    """
+    special = result.nan | infinite | result.zero
+    fraction = Mux(special, 0, code[:22])[:22]
+    top = Mux(result.nan, 1, Mux(special, 0, code[22]))[0]
+    exponent = Mux(result.nan | infinite, 255, Mux(result.zero, 0, code[23:]))[:8]
+    return Cat(fraction, top, exponent, Mux(result.nan, 0, result.sign)[0])

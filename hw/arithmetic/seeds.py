@@ -7,7 +7,7 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.arithmetic.bits import multiply, normalise, round_up, shift_right
+from hw.arithmetic.bits import multiply, normalise_to, round_up, shift_right
 from hw.arithmetic.formats import EXPONENT_BIAS, Float32, pack
 from hw.arithmetic.pipeline import Stages
 from kohakutpu.numerics import seed_tables
@@ -44,7 +44,7 @@ class Coefficients(data.Struct):
     c2: unsigned(8)
 
 
-# What is done with C1 and C2 to reach P = C0 +- (C1 +- C2 * t) * t.
+# Whose coefficients are negative, in P = C0 + (C1 + C2 * t) * t; a logarithm has a negative C2.
 SLOPE_GROWS = (Seed.EXP2,)
 VALUE_FALLS = (Seed.RECIP, Seed.RSQRT)
 
@@ -94,7 +94,7 @@ class SeedUnit(wiring.Component):
         The result, `latency` cycles later.
     """
 
-    latency = 13
+    latency = 12
 
     def __init__(self) -> None:
         super().__init__({"i": In(Float32), "op": In(Seed), "o": Out(Float32)})
@@ -105,30 +105,22 @@ class SeedUnit(wiring.Component):
         stage = Stages(m)
         total = self._evaluate(m, stage, self._reduce(m, stage))
 
-        negative = total.total < 0
-        magnitude = Mux(negative, -total.total, total.total)[: TOTAL_BITS - 1]
-        split = stage(
-            total,
-            # Of a special result the sign is settled, and the total nobody's business.
-            sign=total.sign | (negative & ~total.infinite),
-            magnitude=magnitude,
-            exponent=Mux(total.op == Seed.LOG2, 0, total.exponent),
-        )
-        magnitude, places = normalise(m, split.magnitude, (32, 16, 8))
-        coarse = stage(split, magnitude=magnitude, places=places)
+        # No logarithm but 0 is below 2**-24: five steps reach the leading one.
+        magnitude, places = normalise_to(m, total.total, (16, 8), 32)
+        coarse = stage(total, magnitude=magnitude, places=places)
 
-        magnitude, places = normalise(m, coarse.magnitude, (4, 2, 1))
+        magnitude, places = normalise_to(m, coarse.magnitude, (4, 2, 1), 25)
         exponent = Signal(signed(11))
         top = TOTAL_BITS - 2 - UNIT + EXPONENT_BIAS
         m.d.comb += exponent.eq(coarse.exponent + top - Cat(places, coarse.places))
-        kept = magnitude[-24:]
+        kept = magnitude[2:]
         normal = stage(
             coarse,
             # The largest reciprocal below 2**-126 is a whole place away: no rounding reaches it.
             zero=coarse.zero | ~magnitude[-1] | (exponent <= 0),
             exponent=exponent,
             kept=kept,
-            increment=round_up(kept, magnitude[-25], magnitude[:-25].any()),
+            increment=round_up(kept, magnitude[1], magnitude[0]),
         )
         m.d.comb += self.o.eq(stage(o=pack(normal)).o)
         assert stage.count == self.latency
@@ -140,25 +132,26 @@ class SeedUnit(wiring.Component):
         # |i| below 128 as 7 bits before the point and 23 behind it.
         far = i.exponent >= EXPONENT_BIAS + 7
         distance = (EXPONENT_BIAS + 7 - i.exponent)[:8]
-        places, lost = shift_right(m, Cat(Const(0, 7), i.significand), distance[:5])
-        gone = distance[5:].any()
+        counts = ~i.is_zero
+        keep = counts & ~distance[5:].any()
+        places, lost = shift_right(m, Cat(Const(0, 7), i.fraction, 1), distance[:5], keep)
         first = stage(
             i=i,
             op=self.op,
             far=far,
-            steps=Mux(gone, 0, places)[:30],
-            lost=Mux(gone, i.significand.any(), lost),
+            steps=places[:30] ^ i.sign.replicate(30),
+            lost=counts & (lost | distance[5:].any()),
         )
 
         i = first.i
         # Rounding down: of a negative number, what was lost counts one more step down.
-        steps = Mux(i.sign, ~Cat(first.steps, 0) + ~first.lost, first.steps)[:31]
+        steps = (Cat(first.steps, i.sign) + (i.sign & ~first.lost))[:31]
         whole = steps[23:].as_signed()
         power = Signal(signed(9))
         m.d.comb += power.eq(i.exponent - EXPONENT_BIAS)
 
         code, exponent, sign = Signal(23), Signal(signed(9)), Signal()
-        nan, infinite, zero = Signal(), Signal(), Signal()
+        nan, infinite, zero, flips = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [nan.eq(i.is_nan), code.eq(i.fraction)]
         with m.Switch(first.op):
             with m.Case(Seed.EXP2):
@@ -168,7 +161,9 @@ class SeedUnit(wiring.Component):
             with m.Case(Seed.LOG2):
                 m.d.comb += exponent.eq(power)
                 m.d.comb += nan.eq(i.is_nan | (i.sign & ~i.is_zero))
-                m.d.comb += [infinite.eq(i.is_zero | i.is_infinite), sign.eq(i.is_zero)]
+                m.d.comb += infinite.eq(i.is_zero | i.is_infinite)
+                # The logarithm of a number below 1 is negative, and computed as its magnitude.
+                m.d.comb += [flips.eq(power < 0), sign.eq(power < 0)]
             with m.Case(Seed.RECIP):
                 m.d.comb += [exponent.eq(-power), sign.eq(i.sign)]
                 m.d.comb += [infinite.eq(i.is_zero), zero.eq(i.is_infinite)]
@@ -185,13 +180,18 @@ class SeedUnit(wiring.Component):
             infinite=infinite,
             zero=zero,
             sign=sign,
+            flips=flips,
             exponent=exponent,
             segment=code[OFFSET_BITS:],
             offset=code[:OFFSET_BITS],
         )
 
     def _evaluate(self, m: Module, stage: Stages, reduced: SimpleNamespace) -> SimpleNamespace:
-        """Return ``C0 +- (C1 +- C2 * t) * t``, exactly, plus the exponent for a logarithm."""
+        """Return the magnitude of ``C0 + C1 * t + C2 * t**2``, for a logarithm plus its exponent.
+
+        All of it is exact. Where a number has to be negated it is inverted, and the one that is
+        missing goes into a carry.
+        """
         m.submodules.rom = memory = Memory(
             shape=Coefficients, depth=len(TABLES) * SEGMENTS, init=rom()
         )
@@ -201,23 +201,30 @@ class SeedUnit(wiring.Component):
         found = stage(addressed, c=port.data)
         curved = stage(found, bend=multiply(m, found.offset, found.c.c2))
 
-        base = Cat(Const(0, C1_PLACE), curved.c.c1)
-        grows = _is_any(curved.op, SLOPE_GROWS)
-        slope = Mux(grows, base + curved.bend, base - curved.bend)[:31]
+        # C1 falls for some, C2 for the logarithm, or with `flips` the other one: never both.
+        falls = _is_any(curved.op, VALUE_FALLS) | curved.flips
+        bends_down = (curved.op == Seed.LOG2) & ~curved.flips
+        base = Cat(Const(0, C1_PLACE), curved.c.c1, Const(0, 1)) ^ falls.replicate(32)
+        bend = Cat(curved.bend, Const(0, 32 - len(curved.bend))) ^ bends_down.replicate(32)
+        slope = (Cat(Const(1, 1), base) + Cat(falls | bends_down, bend))[1:33]
         sloped = stage(curved, slope=slope)
 
-        low, high = sloped.slope[:16], sloped.slope[16:]
+        low, high = sloped.slope[:16], sloped.slope[16:].as_signed()
         halves = stage(sloped, low=low * sloped.offset, high=high * sloped.offset)
-        whole = stage(halves, product=(halves.low + (halves.high << 16))[:47])
+        upper = (halves.high + halves.low[16:])[:32]
+        whole = stage(halves, product=Cat(halves.low[:16], upper))
 
-        start = Signal(signed(TOTAL_BITS))
-        place, c0 = Const(0, C0_PLACE), whole.c.c0
-        # Of a logarithm C0 stays below 1, so the exponent just stands in front of it.
-        log_start = Cat(place, c0[: UNIT - C0_PLACE], whole.exponent[:8])
-        m.d.comb += start.eq(Mux(whole.op == Seed.LOG2, log_start, Cat(place, c0)))
-        falls = _is_any(whole.op, VALUE_FALLS)
-        total = Mux(falls, start - whole.product, start + whole.product)
-        return stage(whole, total=total[:TOTAL_BITS].as_signed())
+        # C0 counts from `C0_PLACE` on. That of a logarithm stays below 1, so its exponent just
+        # stands in front of it.
+        c0 = whole.c.c0
+        in_front = Cat(c0[: UNIT - C0_PLACE], whole.exponent[:8])
+        start = Mux(whole.op == Seed.LOG2, in_front, c0)[: TOTAL_BITS - C0_PLACE]
+        start = start ^ whole.flips.replicate(len(start))
+        product = whole.product[C0_PLACE:].as_signed()
+        upper = (Cat(Const(1, 1), start) + Cat(whole.flips, product).as_signed())[1:]
+        total = Cat(whole.product[:C0_PLACE], upper)[: TOTAL_BITS - 1]
+        exponent = Mux(whole.op == Seed.LOG2, 0, whole.exponent)
+        return stage(whole, total=total, exponent=exponent)
 
 
 def _is_any(op: Value, choices: tuple[Seed, ...]) -> Value:

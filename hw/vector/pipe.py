@@ -90,7 +90,7 @@ class VectorPipe(wiring.Component):
         for n in range(self._lanes):
             a, b, c = (self._operand(m, widened, source, n) for source in range(3))
             m.submodules[f"multiplier_{n}"] = multiplier = Multiplier()
-            m.submodules[f"adder_{n}"] = adder = Adder()
+            m.submodules[f"adder_{n}"] = adder = Adder(orders=False)
             m.submodules[f"comparator_{n}"] = comparator = Comparator()
             m.submodules[f"seed_{n}"] = unit = SeedUnit()
             m.d.comb += [

@@ -41,6 +41,16 @@ def test_random(simulator: Simulator, op: Combine) -> None:
         vectors.assert_same(actual, codes(VECTOR[op], a, b), a, b)
 
 
+def test_without_orders() -> None:
+    simulator = Simulator(Adder(orders=False))
+    pairs = [vectors.boundary_pairs()]
+    a = vectors.random_codes(6)
+    pairs += [(a, vectors.random_codes(7)), (a, vectors.random_near(a, 8)), (a, a ^ 0x80000000)]
+    for a, b in pairs:
+        actual = simulator.stream(Adder.latency, a=a, b=b, op=Combine.SUM.value)["o"]
+        vectors.assert_same(actual, codes(fp32.add, a, b), a, b)
+
+
 def test_operations_interleave(simulator: Simulator) -> None:
     a, b = vectors.random_codes(4, 3000), vectors.random_codes(5, 3000)
     op = np.arange(a.size) % len(Combine)
