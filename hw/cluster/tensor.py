@@ -134,7 +134,7 @@ class TensorArray(wiring.Component):
         for index, total in enumerate(totals):
             row, column = divmod(index, LANES)
             m.submodules[f"scaler_{index}"] = scaler = PartialScaler()
-            m.submodules[f"adder_{index}"] = adder = Adder()
+            m.submodules[f"adder_{index}"] = adder = Adder(orders=False)
             m.d.comb += [
                 scaler.total.eq(total),
                 scaler.scale_a.eq(scales_a[row]),
