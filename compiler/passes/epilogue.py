@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from compiler.analysis.sites import inside
+from compiler.passes.skew import Halves, halves
 from compiler.passes.stage import statements
 from compiler.program import Advance, Loop
 from compiler.vector import (
@@ -61,6 +62,10 @@ def _lower(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
         last = [context.tiles[tile] for tile, readers in held.items() if readers[-1] == number]
         result.body += sync(EXEC, [(window.full, 1) for window in first])
         if isinstance(piece, Repeat):
+            apart = halves(piece) if context.rows else None
+            if apart is not None:
+                _append(result, _skewed(piece, apart, within))
+                continue
             for around, inner in _iterations(piece, within):
                 half = _lower(piece.body, inner)
                 around.body = half.body
@@ -70,6 +75,37 @@ def _lower(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
             _append(result, lower_vector(piece, within))
         result.body += sync(EXEC, (), [window.credit for window in last])
         result.body += [Advance(window.ring) for window in last]
+    return result
+
+
+def _skewed(repeat: Repeat, apart: Halves, context: VectorContext) -> VectorLowering:
+    """Lower a loop whose second half runs a pass behind its first."""
+    symbol, count = repeat.index.symbol, repeat.index.count.evaluate(context.env)
+    homes = {state: _row_state(state, context) for h in apart.holds for state in (h.made, h.kept)}
+    inner = replace(context, states={**context.states, **homes})
+    result = VectorLowering()
+
+    def part(body: Sequence[Statement], value: IndexValue) -> VectorLowering:
+        return _lower(body, replace(inner, indices={**context.indices, symbol: value}))
+
+    if not count:
+        return result
+    alone = 1 if count > 1 and _shorter(repeat.body, symbol, count - 1, context) else 0
+    _append(result, part(apart.early, IndexValue(0)))
+    _append(result, part(apart.moves, IndexValue(0)))
+    loop = Loop(symbol.name, count - 1 - alone)
+    if loop.count:
+        both = VectorLowering()
+        _append(both, part(apart.early, IndexValue(1, loop)))
+        _append(both, part(apart.late, IndexValue(0, loop)))
+        _append(both, part(apart.moves, IndexValue(0)))
+        loop.body, both.body = both.body, [loop]
+        _append(result, both)
+    if alone:
+        _append(result, part(apart.early, IndexValue(count - 1)))
+        _append(result, part(apart.late, IndexValue(count - 2)))
+        _append(result, part(apart.moves, IndexValue(0)))
+    _append(result, part(apart.late, IndexValue(count - 1)))
     return result
 
 
@@ -178,8 +214,7 @@ def _place_states(
         state = statement.state
         name = f"state `{state.name}`"
         if state.width is None:
-            size = -(-rows // lanes)
-            home = StateHome("reg", context.registers.allocate(name, size, state.loc), size, size)
+            home = _row_state(state, context)
         else:
             width = state.width.evaluate(context.env)
             beats, line = -(-width // lanes), words(width, "fp32")
@@ -196,6 +231,12 @@ def _place_states(
             Placement(state.name, "state", memory, home.base, home.size, 1, state.loc)
         )
     return homes, placements
+
+
+def _row_state(state: State, context: VectorContext) -> StateHome:
+    size = -(-context.rows // context.machine.lanes)
+    base = context.registers.allocate(f"state `{state.name}`", size, state.loc)
+    return StateHome("reg", base, size, size)
 
 
 def vector_half(body: Sequence[Statement]) -> list[Statement]:

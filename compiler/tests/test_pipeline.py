@@ -22,6 +22,7 @@ from kohakutpu.lang import Kernel
 ROOT = Path(__file__).parents[2]
 SQUARE = (1024, 1024)
 SHAPES = {
+    "attention": [(1024, 64)] * 3,
     "batched_matmul": [(4, *SQUARE), SQUARE],
     "linear_bias": [SQUARE, SQUARE, (1024,)],
     "linear_bias_residual": [SQUARE, SQUARE, (1024,), SQUARE],

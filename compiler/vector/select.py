@@ -215,8 +215,16 @@ class Selector:
         return node.op not in REDUCTIONS and node.op not in ("load", "tile", "state", "const")
 
     def _absorbable(self, node: Node) -> bool:
-        """Whether the only user of ``node`` may compute it in the same pass."""
-        return self._uses[node] == 1 and self._computed(node)
+        """Whether the only user of ``node``, or each of them, may compute it in the same pass."""
+        return self._computed(node) and (self._uses[node] == 1 or self._is_scaling(node))
+
+    def _is_scaling(self, node: Node) -> bool:
+        """Whether ``node`` is a number times FP16 elements in L1: as good as these themselves."""
+        if node.op != "mul" or node.extent != "full":
+            return False
+        return {"const"} < {arg.op for arg in node.args} <= {"const", "load", "tile"} and not any(
+            arg.op == "load" and self._storage.fp32(arg.source) for arg in node.args
+        )
 
     def _is_direct(self, target: Node) -> bool:
         """Whether the pass that computes a stored value can write the output window."""
@@ -391,7 +399,8 @@ class Selector:
             operation.store = node.source
             kept = node.args[0] if self._is_first_store(node) else None
         elif node.op in REDUCTIONS:
-            kept = node.args[0] if self._absorbs_arg(node) else None
+            arg = node.args[0]
+            kept = arg if self._absorbs_arg(node) and not self._is_scaling(arg) else None
             operation.reduce, operation.reduced = REDUCTIONS[node.op], node
         elif extent == "column":
             kept, operation.reduce, operation.reduced = None, "sum", node
