@@ -1,8 +1,46 @@
-"""A buffer of two between two streams."""
+"""Registers between two streams."""
 
 from amaranth.hdl import Module, Shape, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
+
+class Register(wiring.Component):
+    """One element a cycle, one cycle later.
+
+    It takes an element in the cycle in which it gives away the one before, so `i.ready` depends on
+    `o.ready` in the same cycle: a chain of registers moves as one, and no bit has a second place.
+
+    Parameters
+    ----------
+    shape : amaranth.hdl.ShapeLike
+        Of the payload.
+
+    Members
+    -------
+    i : In(stream)
+        Taken while nothing is held, or what is held leaves.
+    o : Out(stream)
+        What is held.
+    """
+
+    def __init__(self, shape: ShapeLike) -> None:
+        self._shape = shape
+        signature = stream.Signature(shape)
+        super().__init__({"i": In(signature), "o": Out(signature)})
+
+    def elaborate(self, platform: object) -> Module:
+        """Hold one element."""
+        m = Module()
+        # Plain bits: a structure would get debugging wires for all its fields, here in thousands.
+        held = Signal(Shape.cast(self._shape).width, reset_less=True)
+        m.d.comb += [
+            self.i.ready.eq(~self.o.valid | self.o.ready),
+            Value.cast(self.o.payload).eq(held),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += [self.o.valid.eq(self.i.valid), held.eq(Value.cast(self.i.payload))]
+        return m
 
 
 class ElasticBuffer(wiring.Component):

@@ -9,6 +9,9 @@ from hw.noc.router import Router
 from hw.noc.routes import Direction, behind
 from kohakutpu.config import Machine
 
+UNITS = "CV"
+"""Kinds of nodes that send to themselves."""
+
 
 class Mesh(wiring.Component):
     """All routers of a machine. Rules and the argument against deadlock are with the `Router`.
@@ -41,9 +44,9 @@ class Mesh(wiring.Component):
         m = Module()
         machine = self.machine
         routers = {
-            (x, y): Router(behind(machine, x, y))
+            (x, y): Router(behind(machine, x, y), returns=letter in UNITS)
             for y, row in enumerate(machine.rows)
-            for x, _ in enumerate(row)
+            for x, letter in enumerate(row)
         }
         for (x, y), router in routers.items():
             m.submodules[f"router_{x}_{y}"] = router

@@ -8,6 +8,11 @@ its input when all of them have. The next flit of that input waits until then, s
 sends to another arrives in order. Each output serves its inputs round robin. One flit a cycle a
 link, one cycle a hop while nobody else wants the output.
 
+**Readiness.** An input holds one flit and takes the next in the cycle in which that one leaves. So
+whether an input is ready follows in the same cycle from whether outputs are, router by router
+against the direction of the paths; paths end at nodes. No node may let its readiness to take depend
+on the mesh's readiness in the same cycle.
+
 **No deadlock.** Give every link a number so that each step of an XY path goes to a larger one: the
 links that go east by column, those that go west by reversed column, then those that go south by
 row and north by reversed row, last the links out of the mesh. A flit waits only for places behind
@@ -29,15 +34,13 @@ So *taking a flit never depends on sending one*, at any node; the mesh needs no 
 """
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import or_
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.noc.arbiter import RoundRobin
-from hw.noc.buffer import ElasticBuffer
+from hw.noc.buffer import Register
 from hw.noc.flit import Flit
 from hw.noc.routes import Direction
 from kohakutpu.config import MAX_NODES
@@ -46,12 +49,14 @@ WIDTH = Shape.cast(Flit).width
 
 
 class Router(wiring.Component):
-    """One router. Inputs are registered (two places each), the local output is too.
+    """One router. Inputs are registered, the local output is too.
 
     Parameters
     ----------
     behind : mapping of Direction to int
         The ports there are, and the set of nodes behind each; `routes.behind` makes it.
+    returns : bool
+        The own node may send to itself.
 
     Members
     -------
@@ -66,13 +71,14 @@ class Router(wiring.Component):
         If a node lies behind two ports.
     """
 
-    def __init__(self, behind: Mapping[Direction, int]) -> None:
+    def __init__(self, behind: Mapping[Direction, int], returns: bool = True) -> None:
         seen = 0
         for direction, nodes in behind.items():
             if seen & nodes:
                 raise ValueError(f"nodes {seen & nodes:#x} lie behind {direction.value} and others")
             seen |= nodes
         self.behind = dict(behind)
+        self._returns = returns
         signature = stream.Signature(Flit)
         super().__init__(
             {f"i_{port.value}": In(signature) for port in behind}
@@ -86,10 +92,10 @@ class Router(wiring.Component):
         heads, takes = {}, {}
         wants = {port: {} for port in ports}  # by input, then output
         for port in ports:
-            m.submodules[f"input_{port.value}"] = buffer = ElasticBuffer(WIDTH)
+            m.submodules[f"input_{port.value}"] = buffer = Register(WIDTH)
             join(m, getattr(self, f"i_{port.value}"), buffer.i)
             heads[port] = head = Flit(buffer.o.payload)
-            outputs = [out for out in ports if port in out.sources and self.behind[out]]
+            outputs = [out for out in ports if self._leads(port, out)]
             needed = Signal(len(outputs), name=f"needed_{port.value}")
             taken = Signal(len(outputs), name=f"taken_{port.value}")
             takes[port] = {out: Signal(name=f"take_{port.value}_{out.value}") for out in outputs}
@@ -107,15 +113,15 @@ class Router(wiring.Component):
                 continue
             o = getattr(self, f"o_{out.value}")
             if out is Direction.LOCAL:
-                m.submodules.output = buffer = ElasticBuffer(WIDTH)
+                m.submodules.output = buffer = Register(WIDTH)
                 join(m, buffer.o, o)
                 o = buffer.i
             m.submodules[f"arbiter_{out.value}"] = arbiter = RoundRobin(len(inputs))
-            flits = [
-                Mux(arbiter.grant[index], heads[port].as_value(), 0)
-                for index, port in enumerate(inputs)
-            ]
-            flit = Flit(reduce(or_, flits))
+            # Of no importance while nobody is granted, so the last one needs no grant.
+            *others, chosen = [heads[port].as_value() for port in inputs]
+            for grant, head in zip(reversed(arbiter.grant[:-1]), reversed(others), strict=True):
+                chosen = Mux(grant, head, chosen)
+            flit = Flit(chosen)
             rest = flit.as_value()[MAX_NODES:]
             m.d.comb += [
                 arbiter.requests.eq(Cat(wants[port][out] for port in inputs)),
@@ -126,6 +132,12 @@ class Router(wiring.Component):
             for index, port in enumerate(inputs):
                 m.d.comb += takes[port][out].eq(arbiter.grant[index] & o.ready)
         return m
+
+    def _leads(self, port: Direction, out: Direction) -> bool:
+        """Tell whether flits from an input may leave by an output."""
+        if port is out and not self._returns:
+            return False
+        return port in out.sources and bool(self.behind[out])
 
 
 def join(m: Module, source: stream.Interface, sink: stream.Interface) -> None:

@@ -14,7 +14,7 @@ from amaranth.lib.data import ArrayLayout
 from amaranth.lib.wiring import In, Out
 
 from hw.noc.flit import FIELD_BITS, WORD_BITS, Flit, Kind
-from hw.noc.mesh import Mesh
+from hw.noc.mesh import UNITS, Mesh
 from kohakutpu.config import MAX_NODES, Machine
 
 NUMBERS = ArrayLayout(16, MAX_NODES)
@@ -178,7 +178,10 @@ class Traffic(wiring.Component):
         m = Module()
         m.submodules.mesh = mesh = Mesh(self._machine)
         nodes = [node.id for node in self._machine.nodes]
-        generators = {node: Generator(node, nodes) for node in nodes}
+        generators = {
+            node.id: Generator(node.id, [to for to in nodes if to != node.id or node.kind in UNITS])
+            for node in self._machine.nodes
+        }
         checkers = {node: Checker(node) for node in nodes}
         taking = []
         for node in nodes:
