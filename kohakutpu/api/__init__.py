@@ -16,6 +16,7 @@ from kohakutpu.api.deferred import eager
 from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.elementwise import Number
 from kohakutpu.api.groups import group_norm
+from kohakutpu.api.mlp import mlp
 from kohakutpu.api.rotary import rope, rope_tables
 from kohakutpu.api.session import Session, current, device
 from kohakutpu.api.shapes import concat
@@ -44,6 +45,7 @@ __all__ = [
     "matmul",
     "maximum",
     "minimum",
+    "mlp",
     "recip",
     "reset_stats",
     "rope",

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from compiler.pipeline import Compiled
-from kohakuaccel.errors import CallError, CapacityError, InternalError
+from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
+from kohakutpu.api import fitting
 from kohakutpu.api.array import common_device
 from kohakutpu.api.creation import tensor
-from kohakutpu.api.dispatch import MAX_STRIDE, Backend
-from kohakutpu.api.session import Session
 from kohakutpu.api.tensor import Tensor
-from kohakutpu.config import WORD_BYTES
 from kohakutpu.kernels.attention import kernel_for
-from kohakutpu.lang import Kernel
 
-BACKEND = Backend()
 BLOCK_K = 128  # keys of a step: bits depend on it, so it is the same everywhere
 BLOCKS_Q = (64, 32, 16, 8, 4)  # queries of a block: as many as fit
 PRECISIONS = {  # of the scores, and of the products with the values
@@ -97,7 +92,7 @@ def attention(
     if not count:
         return Tensor.upload(device, np.zeros(shape, np.float16), "fp16")
     groups = k.shape[-3] if k.ndim > 2 else 1
-    operands = [filled(grouped(x, groups, 2)) for x in (q, k, v)]
+    operands = [fitting.filled(grouped(x, groups, 2)) for x in (q, k, v)]
     for mask, own in ((keys, 1), (bias, 2)):
         if mask is not None:
             operands.append(grouped(mask.contiguous(), groups, own))
@@ -108,71 +103,31 @@ def attention(
         "scores": scores,
         "values": values,
     }
-    hiding = causal and queries > 1  # a single query sees all keys
-    session, kernel, compiled, operands = fitting(
-        operands, (keys is not None, bias is not None, hiding), count - queries, queries, knobs
-    )
-    [(_, found, dtype)] = compiled.out_specs
-    result = Tensor.empty(session, found, dtype)
-    BACKEND.launch(session, kernel, compiled, operands, (result,))
-    return result.view(shape)
+    tries = [
+        (kernel_for(keys is not None, bias is not None, positions), used, knobs | chosen)
+        for positions, used, chosen in masked(operands, queries, count, causal)
+    ]
+    return fitting.run(tries).view(shape)
 
 
-def fitting(
-    operands: list[Tensor],
-    forms: tuple[bool, bool, bool],
-    offset: int,
-    queries: int,
-    knobs: Mapping[str, Any],
-) -> tuple[Session, Kernel, Compiled, list[Tensor]]:
-    """Return a device, a kernel compiled for it and its operands: the largest block that fits.
+def masked(
+    operands: list[Tensor], queries: int, count: int, causal: bool
+) -> Iterator[tuple[bool, list[Tensor], dict[str, Any]]]:
+    """Yield ways to cut queries into blocks, best first, and to hide keys from them.
 
-    Parameters
-    ----------
-    operands : list of Tensor
-        All but positions.
-    forms : tuple of bool
-        Whether there are keys to hide, a bias, and a causal mask.
-    offset : int
-        The last key that the first query sees.
-    queries : int
-        Rows of queries.
-    knobs : mapping
-        Of the kernel, without the block of queries.
-
-    Raises
-    ------
-    CapacityError
-        If not even the smallest block fits.
+    Each is whether positions are operands, all operands, and knobs.
     """
-    keys, bias, causal = forms
-    blocks = [n for n in BLOCKS_Q if n < queries + BLOCKS_Q[-1]]
-    tries: list[tuple[bool, dict[str, Any]]] = [(causal, {"block_q": n}) for n in blocks]
+    offset = count - queries
+    causal = causal and queries > 1  # a single query sees all keys
     if causal and offset >= 0 and offset % BLOCK_K == 0:
-        # Blocks of keys that no query sees are left out.
-        triangle = {"causal": True, "offset": offset, "block_q": BLOCK_K}
-        tries.insert(0, (False, triangle))
-    for positions, chosen in tries:
-        kernel = kernel_for(keys, bias, positions)
-        used = list(operands)
-        if positions:
-            last = tensor(np.arange(queries) + offset, dtype="fp32")
-            used += [last, tensor(np.arange(queries + offset), dtype="fp32")]
-        try:
-            session, compiled = BACKEND.compiled(kernel, used, {**knobs, **chosen})
-        except CapacityError:
-            if chosen is tries[-1][1]:
-                raise
-            continue
-        return session, kernel, compiled, used
-    raise InternalError("no block of queries")
-
-
-def filled(x: Tensor) -> Tensor:
-    """Return an operand as a FILL takes it: rows on whole words, any distance apart."""
-    apart = x.strides[-1] if x.shape[-2] > 1 else 0
-    anywhere = x.offset % WORD_BYTES == 0 and 0 <= apart <= MAX_STRIDE
-    return x if anywhere else x.contiguous()
+        # Blocks of keys that no query of a block sees are left out.
+        yield False, operands, {"block_q": BLOCK_K, "causal": True, "offset": offset}
+    if causal:
+        last = tensor(np.arange(queries) + offset, dtype="fp32")
+        operands = [*operands, last, tensor(np.arange(count), dtype="fp32")]
+    for block in BLOCKS_Q:
+        if block < queries + BLOCKS_Q[-1]:
+            yield causal, operands, {"block_q": block}
 
 
 def grouped(x: Tensor, groups: int, own: int) -> Tensor:

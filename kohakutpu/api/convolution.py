@@ -11,14 +11,13 @@ import numpy as np
 
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
+from kohakutpu.api import fitting
 from kohakutpu.api.array import common_device
-from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.rearrange import contiguous, copy_into
 from kohakutpu.api.tensor import Tensor
 from kohakutpu.config import WORD_BYTES
 from kohakutpu.kernels.convolution import kernel_for
 
-BACKEND = Backend()
 PER_WORD = WORD_BYTES // 2  # elements of FP16
 
 Pair = int | Sequence[int]
@@ -112,11 +111,7 @@ def conv2d(
     operands = [*taps, *filters, *(() if bias is None else (bias.contiguous(),))]
     kernel = kernel_for(kh, bias is not None)
     knobs: dict[str, Any] = {"activation": activation, "precision": precision}
-    session, compiled = BACKEND.compiled(kernel, operands, knobs)
-    [(_, found, dtype)] = compiled.out_specs
-    result = Tensor.empty(session, found, dtype)
-    BACKEND.launch(session, kernel, compiled, operands, (result,))
-    return result.view(shape)
+    return fitting.launch(kernel, operands, knobs).view(shape)
 
 
 def padded(x: Tensor, above: int, left: int, channels: int) -> Tensor:

@@ -4,6 +4,7 @@ Read them as examples; call them with tensors to state a knob the tensor level l
 """
 
 from kohakutpu.kernels.activation import gelu, relu, silu
+from kohakutpu.kernels.attention import attention
 from kohakutpu.kernels.contraction import batched_matmul, matmul
 from kohakutpu.kernels.elementwise import (
     abs,
@@ -31,15 +32,18 @@ from kohakutpu.kernels.linear import (
     linear_residual,
     linear_silu,
 )
+from kohakutpu.kernels.mlp import gated_mlp, mlp
 from kohakutpu.kernels.rotary import rope
 from kohakutpu.kernels.rows import layernorm, rmsnorm, row_max, row_mean, row_min, row_sum, softmax
 
 __all__ = [
     "abs",
     "add",
+    "attention",
     "batched_matmul",
     "div",
     "exp2",
+    "gated_mlp",
     "geglu",
     "gelu",
     "group_norm",
@@ -55,6 +59,7 @@ __all__ = [
     "matmul",
     "maximum",
     "minimum",
+    "mlp",
     "mul",
     "neg",
     "recip",

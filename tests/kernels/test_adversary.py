@@ -32,6 +32,9 @@ CASES: dict[str, tuple[tuple[int, ...], ...]] = {
     "softmax": ((9, 33),),
     "rmsnorm": ((9, 33), (33,)),
     "layernorm": ((9, 33), (33,), (33,)),
+    "mlp": ((17, 40), (70, 40), (21, 70)),
+    "gated_mlp": ((17, 40), (70, 40), (70, 40), (21, 70)),
+    "attention": ((2, 9, 40), (2, 70, 40), (2, 70, 21)),
     "group_norm": ((2, 3, 5, 33), (3, 5), (3, 5)),
     "rope": ((2, 9, 33), (2, 9, 33), (9, 33), (9, 33)),
     "where": ((9, 33),) * 3,
@@ -73,7 +76,8 @@ def test_the_whole_library_is_here() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_library(name: str) -> None:
     kernel = getattr(kernels, name)
-    cut = {"gm": 2, "gn": 2, "nk": 1, "n": 4 if kernel.trace().dims else 32}
+    cut = {"gm": 2, "gn": 2, "nk": 1, "block": 8, "hidden": 32, "columns": 8, "block_q": 4}
+    cut |= {"block_k": 32, "n": 4 if kernel.trace().dims else 32}
     knobs = {knob: size for knob, size in cut.items() if knob in kernel.knobs}
     check(lambda *x: kernel(*x, **knobs), arrays(CASES[name]), MACHINES[name])
 

@@ -13,6 +13,7 @@ from kohakutpu import api as ktpu
 from kohakutpu import devices, kernels
 from kohakutpu.config import preset
 from kohakutpu.kernels import wide
+from kohakutpu.kernels.attention import kernel_for
 from tests.hw.top import twin
 
 pytestmark = pytest.mark.cocotb
@@ -166,3 +167,18 @@ def test_rows_in_pieces(both: Any) -> None:
     wide.row_sum(t(5, 600)).numpy()
     wide.softmax(t(3, 600)).numpy()
     wide.layernorm(t(3, 600), w, w).numpy()
+
+
+def test_attention(both: Any) -> None:
+    q, k, v = t(2, 9, 40), t(2, 70, 40, seed=1), t(2, 70, 20, seed=2)
+    kernels.attention(q, k, v, block_q=8, block_k=32).numpy()
+    ktpu.attention(q, k, v, causal=True, precision="high").numpy()
+    keys, bias = t(2, 70, seed=3), t(1, 9, 70, seed=4)
+    ktpu.attention(q, k, v, keys=keys.relu(), bias=bias).numpy()
+    kernel_for()(t(40, 33), t(40, 33), t(40, 33), block_q=32, block_k=32, causal=True).numpy()
+
+
+def test_two_layers(both: Any) -> None:
+    x, up, down = t(9, 40), t(70, 40, seed=1), t(20, 70, seed=2)
+    kernels.mlp(x, up, down, block=8, hidden=32, columns=16).numpy()
+    ktpu.mlp(x, up, down, gate=t(70, 40, seed=3), up_bias=t(70), residual=t(9, 20)).numpy()
