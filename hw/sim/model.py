@@ -7,10 +7,13 @@ library is the model with what drives it.
 
 import enum
 import hashlib
+import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,7 @@ DESCRIBED = (
     "kohakutpu/numerics",
     "kohakuaccel/isa",
 )
-"""What the Verilog of a configuration depends on, and of this folder only:"""
+"""What the Verilog of a configuration depends on; of ``hw/sim`` only `DESCRIBING`."""
 
 DESCRIBING = ("emit.py", "testbench.py")
 
@@ -67,12 +70,14 @@ RUNTIME = ("verilated.cpp", "verilated_threads.cpp", "verilated_dpi.cpp")
 def digest() -> str:
     """Return a hash of every source that describes the hardware."""
     result = hashlib.sha256()
-    for name in DESCRIBED:
-        path = ROOT / name
+    for part in DESCRIBED:
+        path = ROOT / part
         for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
-            if file.parent == Path(__file__).parent and file.name not in DESCRIBING:
+            name = file.relative_to(ROOT).as_posix()
+            folder = name.rpartition("/")[0]
+            if folder == "hw/synth" or (folder == "hw/sim" and file.name not in DESCRIBING):
                 continue
-            result.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes() + b"\0")
+            result.update(f"{name}\0".encode() + file.read_bytes() + b"\0")
     return result.hexdigest()
 
 
@@ -85,17 +90,35 @@ def verilog(machine: Machine, make: Callable[..., Any] | None = None) -> str:
         Which.
     make : callable, optional
         Other datapaths, as for `hw.top.Top`; what they emit is not cached.
+
+    Raises
+    ------
+    hw.sim.toolchain.ToolError
+        If a tool is missing or fails, or a source changes meanwhile.
     """
     if make is not None:
-        return _emit(machine, make)
-    tools = toolchain.find()
+        # Needed to build, not to run what is built, and slow to import.
+        from hw.sim.emit import emit
+        from hw.sim.testbench import Testbench
+
+        return emit(Testbench(machine, make))
+    tools, sources = toolchain.find(), digest()
 
     def fill(work: Path) -> None:
-        (work / "top.v").write_text(_emit(machine))
+        # A process of its own reads the sources as they are now, not as they were when this one
+        # imported them; and takes its memory with it.
+        values = json.dumps(asdict(machine))
+        command = [sys.executable, "-m", "hw.sim.testbench", values, str(work / "top.v")]
+        toolchain.run(command, cwd=ROOT)
+        if digest() != sources:
+            raise toolchain.ToolError(
+                f"the sources of the hardware changed while {machine.name} was described from "
+                "them; nothing was kept: run it again"
+            )
 
     with notice(f"describing {machine.name} in Verilog"):
         folder = cache.obtain(
-            f"verilog-{machine.hash}", [tools.versions, machine.hash, digest()], fill
+            f"verilog-{machine.hash}", [tools.versions, machine.hash, sources], fill
         )
     return (folder / "top.v").read_text()
 
@@ -143,14 +166,6 @@ def build(
             partial(_link, tools, model, variant),
         )
     return linked / "machine.so"
-
-
-def _emit(machine: Machine, make: Callable[..., Any] | None = None) -> str:
-    # Needed to build, not to run what is built, and slow to import.
-    from hw.sim.emit import emit
-    from hw.sim.testbench import Testbench
-
-    return emit(Testbench(machine) if make is None else Testbench(machine, make))
 
 
 def _source(name: str) -> str:

@@ -1,10 +1,15 @@
 """A machine with simulated memory at its ports: what a simulator is built from."""
 
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal
+import json
+import sys
+from pathlib import Path
+
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.control.lite import AxiLite
+from hw.sim.emit import emit
 from hw.top import MakeDatapath, Top, datapath
 from kohakutpu.config import Machine
 
@@ -27,6 +32,8 @@ class Testbench(wiring.Component):
 
     Members
     -------
+    clk, rst : In(1)
+        Of everything.
     host_awaddr, ... : In, Out
         The registers, AXI4-Lite.
     finished : Out(1)
@@ -40,12 +47,18 @@ class Testbench(wiring.Component):
         flipped = {Out: In, In: Out}
         super().__init__(
             {f"host_{n}": flipped[m.flow](m.shape) for n, m in self._lite.members.items()}
-            | {"finished": Out(1)}
+            | {"clk": In(1), "rst": In(1), "finished": Out(1)}
         )
 
     def elaborate(self, platform: object) -> Module:
         """Join ports by name."""
         m = Module()
+        # The reset comes from a register: as an input it would make the simulator look at all the
+        # logic behind it whenever it looks at inputs, twice a cycle.
+        m.domains.sync = domain = ClockDomain()
+        reset = Signal(init=1, reset_less=True)
+        m.d.sync += reset.eq(self.rst)
+        m.d.comb += [domain.clk.eq(self.clk), domain.rst.eq(reset)]
         m.submodules.top = top = self._top
         m.d.comb += self.finished.eq(top.finished)
         for name, member in self._lite.members.items():
@@ -63,3 +76,7 @@ class Testbench(wiring.Component):
                 **{f"o_{name}": getattr(axi, name) for name in INPUTS},
             )
         return m
+
+
+if __name__ == "__main__":  # fields of a Machine as JSON, and the file to write
+    Path(sys.argv[2]).write_text(emit(Testbench(Machine(**json.loads(sys.argv[1])))))
