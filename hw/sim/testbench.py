@@ -55,10 +55,10 @@ class Testbench(wiring.Component):
         m = Module()
         # The reset comes from a register: as an input it would make the simulator look at all the
         # logic behind it whenever it looks at inputs, twice a cycle.
-        m.domains.sync = domain = ClockDomain()
+        m.domains.sync = ClockDomain()
         reset = Signal(init=1, reset_less=True)
         m.d.sync += reset.eq(self.rst)
-        m.d.comb += [domain.clk.eq(self.clk), domain.rst.eq(reset)]
+        m.d.comb += [ClockSignal().eq(self.clk), ResetSignal().eq(reset)]
         m.submodules.top = top = self._top
         m.d.comb += self.finished.eq(top.finished)
         for name, member in self._lite.members.items():

@@ -47,7 +47,7 @@ def test_nothing_is_kept_of_sources_that_change_meanwhile(
 ) -> None:
     digests = iter(["before", "after"])
     monkeypatch.setattr(model, "digest", lambda: next(digests))
-    with pytest.raises(toolchain.ToolError, match="changed while tiny was described .*: run it"):
+    with pytest.raises(toolchain.ToolError, match=r"changed while tiny was described .*: run it"):
         model.verilog(TINY)
     assert not list(tmp_path.glob("*/top.v"))
     monkeypatch.setattr(model, "digest", lambda: "before")
