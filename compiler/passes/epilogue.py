@@ -25,6 +25,7 @@ from compiler.vector import (
 from compiler.vector.emit import EXEC, sync
 from compiler.vector.geometry import words
 from compiler.vector.shapes import Shapes
+from kohakuaccel.errors import CapacityError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Repeat, Statement, Store
 from kohakutpu.lang.frames import Cut, frames
@@ -62,9 +63,9 @@ def _lower(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
         last = [context.tiles[tile] for tile, readers in held.items() if readers[-1] == number]
         result.body += sync(EXEC, [(window.full, 1) for window in first])
         if isinstance(piece, Repeat):
-            apart = halves(piece) if context.rows else None
-            if apart is not None:
-                _append(result, _skewed(piece, apart, within))
+            skewed = _try_skewed(piece, within) if context.rows else None
+            if skewed is not None:
+                _append(result, skewed)
                 continue
             for around, inner in _iterations(piece, within):
                 half = _lower(piece.body, inner)
@@ -76,6 +77,20 @@ def _lower(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
         result.body += sync(EXEC, (), [window.credit for window in last])
         result.body += [Advance(window.ring) for window in last]
     return result
+
+
+def _try_skewed(repeat: Repeat, context: VectorContext) -> VectorLowering | None:
+    """Lower a loop as two halves a pass apart, if it comes apart and the core holds both."""
+    apart = halves(repeat)
+    if apart is None:
+        return None
+    marks = [(a, len(a.claims)) for a in (context.l1, context.registers, context.semaphores)]
+    try:
+        return _skewed(repeat, apart, context)
+    except CapacityError:
+        for allocator, mark in marks:
+            allocator.release(mark)
+        return None
 
 
 def _skewed(repeat: Repeat, apart: Halves, context: VectorContext) -> VectorLowering:

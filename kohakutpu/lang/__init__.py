@@ -36,6 +36,7 @@ from kohakutpu.lang.functions import (  # noqa: E402 (frames are hidden from her
 )
 from kohakutpu.lang.functions import absolute as abs  # noqa: E402
 from kohakutpu.lang.kernel import Kernel, kernel  # noqa: E402
+from kohakutpu.lang.operands import region  # noqa: E402
 from kohakutpu.lang.states import state  # noqa: E402
 from kohakutpu.lang.tensors import Tensor  # noqa: E402
 from kohakutpu.lang.tiles import tile  # noqa: E402
@@ -69,6 +70,7 @@ __all__ = [
     "maximum",
     "minimum",
     "recip",
+    "region",
     "relu",
     "row_max",
     "row_mean",

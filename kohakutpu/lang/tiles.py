@@ -11,9 +11,9 @@ from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
 from kohakutpu.lang.frames import Cut, block_size, frame
 from kohakutpu.lang.ir import Accumulate, Computed, Tile, TileDecl, row_extent, row_index
+from kohakutpu.lang.operands import Product
 from kohakutpu.lang.tensors import SIZE_LIMIT, Size, checked_size
 from kohakutpu.lang.values import Elementwise, Expression
-from kohakutpu.lang.windows import Product
 
 
 def tile(
@@ -171,6 +171,8 @@ class Accumulator(Elementwise):
     def _unify(self, tracer: Tracer, product: Product) -> None:
         """Take sizes that are left out from the operands, and the place from the first of them."""
         declared, lhs, rhs = self.tile, product.lhs, product.rhs
+        for knob in ("gm", "gn", "nk"):
+            setattr(declared, knob, product.size(knob, getattr(declared, knob), _AUTO))
         if isinstance(lhs, Computed):
             rows, chunk = self._frame(lhs)
             declared.gm = rows.groups if declared.gm is _AUTO else declared.gm

@@ -96,9 +96,9 @@ class Elementwise(Unknown):
         return function(*(x if isinstance(x, Elementwise) else _number(x) for x in inputs))
 
     def __matmul__(self, other: Any) -> Any:
-        from kohakutpu.lang.windows import computed_product  # windows are values too
+        from kohakutpu.lang.operands import multiply  # its operands are values too
 
-        return computed_product(self, other)
+        return multiply(self, other, caller())
 
     def __rmatmul__(self, other: Any) -> Any:
         raise KernelError(

@@ -9,7 +9,7 @@ from kohakuaccel.ir.expr import Expr, Symbol, as_expr, is_integer
 from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store, Tiling, Value, View
 from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
-from kohakutpu.lang.ir import Assign, Computed, TileDecl, loads
+from kohakutpu.lang.ir import Assign, TileDecl, loads
 from kohakutpu.lang.values import Elementwise, Expression, as_value
 
 Index = Expr | int
@@ -172,11 +172,6 @@ class Window(Elementwise):
         self.stored = True
         return self
 
-    def __matmul__(self, other: Any) -> Product:
-        """Return the contraction of both windows over their K chunks."""
-        loc = caller()
-        return Product(self.operand("left"), right_operand(other, loc), loc)
-
     def _checked(self, index: Any, loc: Location) -> Expr:
         if isinstance(index, slice):
             raise KernelError(
@@ -225,73 +220,6 @@ class Window(Elementwise):
 
     def _describe(self) -> str:
         return f"`{self.loc.source or self.buffer.name}`"
-
-
-class Product(Elementwise):
-    """``a[i, k] @ b[j, k]``, on its way into a tile by ``+=``."""
-
-    __slots__ = ("lhs", "loc", "rhs")
-
-    def __init__(self, lhs: View | Computed, rhs: View, loc: Location) -> None:
-        self.lhs = lhs
-        self.rhs = rhs
-        self.loc = loc
-
-    def value(self, loc: Location) -> Expression:
-        """Refuse: only a tile holds the sum over all chunks.
-
-        Raises
-        ------
-        KernelError
-            Always.
-        """
-        raise KernelError(
-            f"`{self.lhs} @ {self.rhs}` is one chunk of a contraction, not a value",
-            loc=self.loc,
-            fix="sum it into a tile, `acc += ...` with acc = L.tile(gm, gn, nk), and read that",
-        )
-
-
-def right_operand(other: Any, loc: Location, beside_value: bool = False) -> View:
-    """Return the right side of ``@``.
-
-    Raises
-    ------
-    KernelError
-        If it is no window.
-    """
-    if not isinstance(other, Window):
-        what = "a whole buffer" if hasattr(other, "buffer") else "a computed value"
-        raise KernelError(
-            f"the right side of `@` is {what}, not a window",
-            loc=loc,
-            fix="write `a[i, k] @ b[j, k]`: row tiles of both operands, and the same K chunk; only "
-            "the left side may be computed",
-        )
-    return other.operand("right", beside_value)
-
-
-def computed_product(value: Elementwise, other: Any) -> Product:
-    """Return ``value @ window``: the value's columns are one chunk of K.
-
-    Raises
-    ------
-    KernelError
-        If the value has no rows and columns, or ``other`` is no window.
-    """
-    loc = caller()
-    rhs = right_operand(other, loc, beside_value=True)
-    node = value.value(loc).node
-    if node.extent != "full":
-        raise KernelError(
-            f"the left side of `@` needs rows and columns, but this value has {_LESS[node.extent]}",
-            loc=loc,
-            fix="contract a value that varies along the row, such as one computed from a tile",
-        )
-    return Product(Computed(node, loc), rhs, loc)
-
-
-_LESS = {"row": "one scalar a row", "channel": "one row for all", "scalar": "one element"}
 
 
 def _require_own(buffer: Buffer, loc: Location) -> None:
