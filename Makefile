@@ -12,7 +12,7 @@ DOCS   := build/docs
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) pytest
 TESTS  := $(PYTEST) -n 2
 
-.PHONY: help demo test test-quick test-slow check bench docs format clean
+.PHONY: help demo test test-quick test-slow simulators check bench docs format clean
 
 help:
 	@echo "make demo        classify handwritten digits on the golden machine, some on simulated hardware"
@@ -28,14 +28,19 @@ help:
 demo: $(READY)
 	$(VENV)/bin/python demos/kohakutpu/digits.py --hardware
 
-test: check docs
+test: check docs simulators
 	$(TESTS) -m "not slow"
 
 test-quick: $(READY)
 	$(TESTS) -m "not cocotb and not build and not slow"
 
-test-slow: check docs
+test-slow: check docs simulators
+	$(RUN) hw.sim --checked duo small tiny
 	$(TESTS)
+
+# Built ahead, where nobody waits for them twice; the largest first.
+simulators: $(READY)
+	$(RUN) hw.sim duo small tiny
 
 check: $(READY)
 	$(RUN) ruff check --quiet
