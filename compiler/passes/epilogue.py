@@ -44,14 +44,30 @@ Piece = list[Statement] | Repeat
 
 
 def lower_vector_half(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
-    """Lower all of an instance's body."""
+    """Lower all of an instance's body, loops cut in two where the core holds both halves.
+
+    Raises
+    ------
+    CapacityError
+        If the core does not hold the body even with its loops in one piece.
+    """
+    marks = [(a, len(a.claims)) for a in (context.l1, context.registers, context.semaphores)]
+    try:
+        return _with_states(body, context, skew=True)
+    except CapacityError:
+        for allocator, mark in marks:
+            allocator.release(mark)
+        return _with_states(body, context, skew=False)
+
+
+def _with_states(body: Sequence[Statement], context: VectorContext, skew: bool) -> VectorLowering:
     states, placements = _place_states(body, context)
-    result = _lower(body, replace(context, states=states))
+    result = _lower(body, replace(context, states=states), skew)
     result.placements[:0] = placements
     return result
 
 
-def _lower(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
+def _lower(body: Sequence[Statement], context: VectorContext, skew: bool) -> VectorLowering:
     pieces = _pieces(body, context)
     born = [s.tile for s in body if isinstance(s, TileDecl)]
     held = {tile: _readers(pieces, tile) for tile in born if tile in context.tiles}
@@ -63,12 +79,11 @@ def _lower(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
         last = [context.tiles[tile] for tile, readers in held.items() if readers[-1] == number]
         result.body += sync(EXEC, [(window.full, 1) for window in first])
         if isinstance(piece, Repeat):
-            skewed = _try_skewed(piece, within) if context.rows else None
-            if skewed is not None:
-                _append(result, skewed)
-                continue
-            for around, inner in _iterations(piece, within):
-                half = _lower(piece.body, inner)
+            apart = halves(piece) if context.rows and skew else None
+            if apart is not None:
+                _append(result, _skewed(piece, apart, within))
+            for around, inner in _iterations(piece, within) if apart is None else ():
+                half = _lower(piece.body, inner, skew)
                 around.body = half.body
                 half.body = [around]
                 _append(result, half)
@@ -79,20 +94,6 @@ def _lower(body: Sequence[Statement], context: VectorContext) -> VectorLowering:
     return result
 
 
-def _try_skewed(repeat: Repeat, context: VectorContext) -> VectorLowering | None:
-    """Lower a loop as two halves a pass apart, if it comes apart and the core holds both."""
-    apart = halves(repeat)
-    if apart is None:
-        return None
-    marks = [(a, len(a.claims)) for a in (context.l1, context.registers, context.semaphores)]
-    try:
-        return _skewed(repeat, apart, context)
-    except CapacityError:
-        for allocator, mark in marks:
-            allocator.release(mark)
-        return None
-
-
 def _skewed(repeat: Repeat, apart: Halves, context: VectorContext) -> VectorLowering:
     """Lower a loop whose second half runs a pass behind its first."""
     symbol, count = repeat.index.symbol, repeat.index.count.evaluate(context.env)
@@ -101,7 +102,7 @@ def _skewed(repeat: Repeat, apart: Halves, context: VectorContext) -> VectorLowe
     result = VectorLowering()
 
     def part(body: Sequence[Statement], value: IndexValue) -> VectorLowering:
-        return _lower(body, replace(inner, indices={**context.indices, symbol: value}))
+        return _lower(body, replace(inner, indices={**context.indices, symbol: value}), True)
 
     if not count:
         return result

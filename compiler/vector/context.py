@@ -75,6 +75,11 @@ class Allocator:
         self.shared = max(self.shared, size)
         return self.limit - size
 
+    def release(self, mark: int) -> None:
+        """Take back every claim after the first ``mark`` (as ``len(claims)`` was then)."""
+        del self.claims[mark:]
+        self.shared = 0
+
     def allocate(self, name: str, size: int = 1, loc: Location | None = None, fix: str = "") -> int:
         """Return the base of ``size`` fresh units.
 
