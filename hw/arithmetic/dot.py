@@ -17,9 +17,7 @@ NAN_SCALE = 0xFF
 class BlockDot(wiring.Component):
     """Sums the 32 products of a block pair, ``k_per_cycle`` of them a cycle.
 
-    Slices of a pair follow each other with or without gaps; `first` marks the first one, which
-    starts the sum afresh. ``o`` is the sum of all slices since, so it is the block's
-    `latency` cycles after its last slice.
+    Slices of a pair come in consecutive cycles. ``o`` is their sum `latency` cycles after the last.
 
     Parameters
     ----------
@@ -30,10 +28,8 @@ class BlockDot(wiring.Component):
     -------
     a, b : In(ArrayLayout(signed(8), k_per_cycle))
         Elements; -128 is allowed.
-    valid : In(1)
-        There is a slice.
-    first : In(1)
-        It is the first of its pair.
+    more : In(1)
+        The next slice belongs to the same pair.
     o : Out(signed(21))
         The sum.
 
@@ -52,8 +48,7 @@ class BlockDot(wiring.Component):
             {
                 "a": In(elements),
                 "b": In(elements),
-                "valid": In(1),
-                "first": In(1),
+                "more": In(1),
                 "o": Out(signed(SUM_BITS)),
             }
         )
@@ -82,10 +77,11 @@ class BlockDot(wiring.Component):
             if len(values) == 1:
                 break
             values = [a + b for a, b in zip(values[::2], values[1::2], strict=True)]
-        valid = delayed(m, self.valid, stage.count, reset=True)
-        first = delayed(m, self.first, stage.count)
-        with m.If(valid):
-            m.d.sync += self.o.eq(Mux(first, 0, self.o) + values[0])
+        # Two registers: that one of them is cleared saves a choice in front of the sum.
+        before = Signal(signed(SUM_BITS), reset_less=True)
+        total = before + values[0]
+        more = delayed(m, self.more, stage.count, reset=True)
+        m.d.sync += [self.o.eq(total), before.eq(Mux(more, total, 0))]
         assert stage.count + 1 == self.latency
         return m
 

@@ -137,7 +137,6 @@ class GemmEngine(wiring.Component):
             goes.eq(running & (~begins | (since_pass == apart))),
             ends.eq(goes & last_slice & last_h & last_g & last_kb),
             step.valid.eq(goes),
-            step.first.eq(number == 0),
             step.last.eq(last_slice),
             step.fresh.eq((kb == 0) & ~ins.accumulate),
             step.subtile.eq(subtile),

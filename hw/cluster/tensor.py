@@ -20,8 +20,8 @@ class Step(data.Struct):
     -------
     valid : 1
         There is one.
-    first, last : 1
-        It is the first, the last slice of its pair.
+    last : 1
+        It is the last slice of its pair; those of a pair follow each other without gaps.
     fresh : 1
         The sub-tile starts from +0 here.
     subtile : 14
@@ -31,7 +31,6 @@ class Step(data.Struct):
     """
 
     valid: 1
-    first: 1
     last: 1
     fresh: 1
     subtile: LOCAL_BITS
@@ -99,8 +98,7 @@ class TensorArray(wiring.Component):
             m.d.comb += [
                 dot.a.as_value().eq(a.elements[row]),
                 dot.b.as_value().eq(b.elements[column]),
-                dot.valid.eq(sliced.valid),
-                dot.first.eq(sliced.first),
+                dot.more.eq(sliced.valid & ~sliced.last),
             ]
             totals.append(dot.o)
 

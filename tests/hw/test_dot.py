@@ -33,22 +33,22 @@ def test_sums(k: int, gaps: bool) -> None:
     a, b = blocks(1, 20_000), blocks(2, 20_000)
     b[2] = -128
     steps = BLOCK // k
-    first = np.arange(len(a) * steps) % steps == 0
-    valid = np.ones(first.size, bool)
-    inputs = {"a": slices(a, k), "b": slices(b, k), "first": first}
-    if gaps:  # whatever stands in a gap must not count
-        valid = np.random.default_rng(3).random(2 * first.size) < 0.6
-        valid[np.flatnonzero(valid)[first.size :]] = False
-        place = np.cumsum(valid) - 1
-        place[place < 0] = 0
-        assert valid.sum() == first.size
-        inputs = {name: values[place] for name, values in inputs.items()}
+    there = np.ones(len(a), bool)
+    if gaps:  # between pairs; whatever stands in one must not count
+        there = np.random.default_rng(3).random(2 * len(a)) < 0.6
+        there[np.flatnonzero(there)[len(a) :]] = False
+        assert there.sum() == len(a)
+        place = np.cumsum(there) - 1
+        a, b = a[place], b[place]
+    number = np.tile(np.arange(steps), len(there))
+    more = np.repeat(there, steps) & (number != steps - 1)
     dot = BlockDot(k)
-    sums = Simulator(dot).stream(dot.latency, valid=valid, **inputs)["o"]
-    last = np.flatnonzero(valid)[steps - 1 :: steps]
+    sums = Simulator(dot).stream(dot.latency, a=slices(a, k), b=slices(b, k), more=more)["o"]
+    ends = np.flatnonzero(there) * steps + steps - 1
+    a, b = a[there], b[there]
     expected = (a.astype(np.int64) * b).sum(axis=1)
     assert expected.max() == 1 << 19
-    vectors.assert_same(sums[last], expected % (1 << 21))
+    vectors.assert_same(sums[ends], expected % (1 << 21))
 
 
 @pytest.mark.usefixtures("refused")
