@@ -12,6 +12,7 @@ from compiler.analysis.hazards import check_hazards
 from compiler.analysis.initialised import check_initialised
 from compiler.analysis.instances import Env
 from compiler.analysis.knobs import check_knobs
+from compiler.analysis.settled import check_settled
 from compiler.analysis.sites import Site, sites
 from compiler.analysis.states import check_states
 from kohakuaccel.ir.nodes import Trace
@@ -28,6 +29,7 @@ def check(trace: Trace) -> None:
     """
     verify(trace)
     found = sites(trace)
+    check_settled(trace, found)
     check_affine(found)
     check_knobs(found)
     check_tiles(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from compiler.analysis.sites import inside
 from compiler.passes.skew import Halves, halves
@@ -62,7 +63,8 @@ def lower_vector_half(body: Sequence[Statement], context: VectorContext) -> Vect
 
 def _with_states(body: Sequence[Statement], context: VectorContext, skew: bool) -> VectorLowering:
     states, placements = _place_states(body, context)
-    result = _lower(body, replace(context, states=states), skew)
+    handshakes: dict[Any, tuple[int, int]] | None = {} if context.rows else None
+    result = _lower(body, replace(context, states=states, handshakes=handshakes), skew)
     result.placements[:0] = placements
     return result
 

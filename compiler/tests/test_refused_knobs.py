@@ -59,3 +59,30 @@ def test_an_index() -> None:
 def test_a_number_to_compute_with(bad, name: str, caret: str) -> None:
     with refused(f"knob `{name}` is left open, so it is no number", caret, f"give `{name}`"):
         prove(bad)
+
+
+def test_a_dimension_that_no_argument_settles() -> None:
+    from_nowhere = dims("E, F")[0]
+
+    @kernel
+    def number(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(1)):
+            y[r] <<= x[r] * from_nowhere  # HERE
+
+    @kernel
+    def count(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(from_nowhere)):  # HERE
+            y[r] <<= x[r]
+
+    @kernel
+    def index(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(1)):
+            y[r] <<= x[r + from_nowhere]  # HERE
+
+    for bad, caret in (
+        (number, "x[r] * from_nowhere"),
+        (count, "grid(x.rows(from_nowhere))"),
+        (index, "x[r + from_nowhere]"),
+    ):
+        with refused("`E` is an extent of no argument", caret, "an axis E"):
+            prove(bad)

@@ -248,6 +248,8 @@ class VectorContext:
         Where the computed operands of contractions land.
     held : set
         Tiles that the caller waits for and lets go.
+    handshakes : dict, optional
+        Semaphores of windows that pieces of a fused stage share, filled as they are made.
     """
 
     machine: Machine
@@ -265,6 +267,7 @@ class VectorContext:
     states: Mapping[State, StateHome] = field(default_factory=dict[State, StateHome])
     landings: Mapping[Accumulate, Landing] = field(default_factory=dict[Accumulate, Landing])
     held: frozenset[Any] = frozenset()
+    handshakes: dict[Any, tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class _Lowering:
         self._bases = self._allocate(body[0].loc)
         self._resident = 0  # VFILLs of the prologue
         self._held = _tiles_held(self._plan)
+        self._handshakes = Counter[int]()
 
     def run(self) -> VectorLowering:
         for group in self._plan.groups:
@@ -145,7 +146,7 @@ class _Lowering:
         prologue = self._result.prologue
         residents = [n for n in _loads(group) if self._home(n).region == "resident"]
         if residents:
-            full = self._context.semaphores.allocate("residents full")
+            full = self._semaphore("residents")
             posts: list[Post] = [(self._context.node, full)]
             for node in residents:
                 transfer = group.layout.transfer(node.source)
@@ -207,12 +208,29 @@ class _Lowering:
 
         The credits are posted before the loops and taken back after them.
         """
-        semaphores, result = self._context.semaphores, self._result
-        empty = semaphores.allocate(f"{name} empty")
-        full = semaphores.allocate(f"{name} full")
+        known, result = self._context.handshakes, self._result
+        # Pieces of a fused stage run one after the other on every engine, so that their windows
+        # may share: what is taken first is given back first.
+        key = engine, self._handshakes[engine], self._slots
+        self._handshakes[engine] += 1
+        if known is not None and key in known:
+            return known[key]
+        empty, full = (self._context.semaphores.allocate(f"{name} {s}") for s in ("empty", "full"))
+        if known is not None:
+            known[key] = empty, full
         result.prologue += sync(engine, (), [(self._context.node, empty)] * self._slots)
         result.epilogue += sync(engine, [(empty, self._slots)])
         return empty, full
+
+    def _semaphore(self, name: str) -> int:
+        """Return a semaphore that is posted and waited for before the loops."""
+        known = self._context.handshakes
+        if known is None:
+            return self._context.semaphores.allocate(f"{name} full")
+        if name not in known:
+            semaphore = self._context.semaphores.allocate(f"{name} full")
+            known[name] = semaphore, semaphore
+        return known[name][0]
 
     def _home(self, node: Node) -> Home:
         return self._plan.arrangement.homes[node]
