@@ -13,6 +13,7 @@ from kohakuaccel.source import caller
 from kohakutpu.api import fitting
 from kohakutpu.api.array import common_device
 from kohakutpu.api.creation import tensor
+from kohakutpu.api.session import Session
 from kohakutpu.api.tensor import Tensor
 from kohakutpu.kernels.attention import kernel_for
 
@@ -61,7 +62,8 @@ def attention(
     Returns
     -------
     Tensor
-        Shape ``(..., H, Lq, E)``. A query that sees no key becomes 0. NaN in a key that is hidden
+        Shape ``(..., H, Lq, E)``, in memory ``(..., Lq, H, E)``, so that a projection of all heads
+        takes it without a copy. A query that sees no key becomes 0. NaN in a key that is hidden
         has no effect, NaN in its value has: 0 times NaN is NaN, and rounding to blocks spreads it
         over 32 keys of that column.
 
@@ -107,7 +109,19 @@ def attention(
         (kernel_for(keys is not None, bias is not None, positions), used, knobs | chosen)
         for positions, used, chosen in masked(operands, queries, count, causal)
     ]
-    return fitting.run(tries).view(shape)
+    result, split = side_by_side(device, shape, groups)
+    fitting.run(tries, split)
+    return result
+
+
+def side_by_side(device: Session, shape: tuple[int, ...], groups: int) -> tuple[Tensor, Tensor]:
+    """Return a result of which a query's heads follow each other, and its heads in groups."""
+    *lead, heads, queries, width = (1, *shape) if len(shape) == 2 else shape
+    memory = Tensor.empty(device, (*lead, queries, heads, width), "fp16")
+    *steps, line, head = memory.strides
+    result = memory.strided((*lead, heads, queries, width), (*steps, head, line))
+    split = grouped(result, groups, 2) if len(shape) > 2 else memory.view(shape)
+    return result.strided(shape, result.strides[-(len(shape) - 1) :]), split
 
 
 def masked(

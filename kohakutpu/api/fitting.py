@@ -16,8 +16,10 @@ BACKEND = Backend()
 Try = tuple[Kernel, Sequence[Tensor], Mapping[str, Any]]
 
 
-def run(tries: Sequence[Try]) -> Tensor:
+def run(tries: Sequence[Try], out: Tensor | None = None) -> Tensor:
     """Return the result of the first kernel with operands and knobs that the machine can hold.
+
+    It goes to `out` if that is given, whose rows may lie anywhere.
 
     Raises
     ------
@@ -27,13 +29,18 @@ def run(tries: Sequence[Try]) -> Tensor:
     *others, last = tries
     for kernel, operands, knobs in others:
         try:
-            return launch(kernel, operands, knobs)
+            return launch(kernel, operands, knobs, out)
         except CapacityError:
             continue
-    return launch(*last)
+    return launch(*last, out)
 
 
-def launch(kernel: Kernel, operands: Sequence[Tensor], knobs: Mapping[str, Any]) -> Tensor:
+def launch(
+    kernel: Kernel,
+    operands: Sequence[Tensor],
+    knobs: Mapping[str, Any],
+    out: Tensor | None = None,
+) -> Tensor:
     """Return the one result of a kernel that takes its operands wherever their rows lie.
 
     Raises
@@ -41,15 +48,20 @@ def launch(kernel: Kernel, operands: Sequence[Tensor], knobs: Mapping[str, Any])
     CapacityError
         If the machine cannot hold an instance.
     """
-    session, compiled = BACKEND.compiled(kernel, operands, knobs)
+    given = () if out is None else (out,)
+    session, compiled = BACKEND.compiled(kernel, operands, knobs, given)
     [(_, shape, dtype)] = compiled.out_specs
-    result = Tensor.empty(session, shape, dtype)
+    result = Tensor.empty(session, shape, dtype) if out is None else out
+    assert result.shape == shape
     BACKEND.launch(session, kernel, compiled, operands, (result,))
     return result
 
 
-def filled(x: Tensor) -> Tensor:
-    """Return an operand as a FILL takes it: rows on whole words, any distance apart."""
+def filled(x: Tensor, unit: int = WORD_BYTES) -> Tensor:
+    """Return an operand as a FILL takes it: rows on whole words, any distance apart.
+
+    With a `unit` of a quarter, as a VFILL does.
+    """
     apart = x.strides[-1] if x.ndim > 1 and x.shape[-2] > 1 else 0
-    anywhere = x.offset % WORD_BYTES == 0 and 0 <= apart <= MAX_STRIDE
+    anywhere = x.offset % unit == 0 and 0 <= apart <= MAX_STRIDE
     return x if anywhere else x.contiguous()

@@ -8,7 +8,7 @@ import numpy as np
 
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
-from kohakutpu.api import shapes
+from kohakutpu.api import fitting, shapes
 from kohakutpu.api.array import common_device
 from kohakutpu.api.creation import tensor
 from kohakutpu.api.dispatch import Backend
@@ -59,7 +59,7 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     result = Tensor.empty(x.device, x.shape, "fp16")
     if not x.size:
         return result
-    kernel, x = kernel_for(cos.format), x.contiguous()
+    kernel, x = kernel_for(cos.format), fitting.filled(x, QUARTER_BYTES)
     tables = (cos.contiguous(), sin.contiguous())
     if half * 2 % QUARTER_BYTES:
         # The second half starts within a quarter: nothing can address it.

@@ -180,9 +180,11 @@ def test_heads_side_by_side_are_no_copy(hostile: ktpu.Session) -> None:
     q, k, v = (together[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
     hostile.reset_stats()
     ours = ktpu.attention(q, k, v, precision="fast")
+    merged = ours.transpose(0, 2, 1, 3).reshape(2, 20, 4 * 32)
     assert hostile.stats().memory_written == 2 * 4 * 20 * 2
     want = stated(*(values[:, :, i].transpose(0, 2, 1, 3) for i in range(3)))
     oracle.assert_same_bits(ours.numpy(), want)
+    oracle.assert_same_bits(merged.numpy(), want.transpose(0, 2, 1, 3).reshape(2, 20, 128))
 
 
 @pytest.mark.parametrize("lead", [(), (4,), (1,), (2, 1), (2, 4), (1, 4)])

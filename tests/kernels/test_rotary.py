@@ -83,6 +83,16 @@ def test_one_pass(hostile: ktpu.Session) -> None:
     assert stats.memory_written == 4 * 32 * 64 // 16
 
 
+def test_heads_side_by_side_are_no_copy(hostile: ktpu.Session) -> None:
+    a, tables = normal(2, 9, 4, 32), ktpu.rope_tables(9, 32)
+    x = ktpu.tensor(a).transpose(0, 2, 1, 3)
+    hostile.reset_stats()
+    ours = ktpu.rope(x, *tables).numpy()
+    assert hostile.stats().dispatches == 1
+    want = stated(a.transpose(0, 2, 1, 3), *(t.numpy() for t in tables))
+    oracle.assert_same_bits(ours, want)
+
+
 def test_the_kernel_takes_halves() -> None:
     a, b, turns = normal(2, 5, 12), normal(2, 5, 12, seed=1), angles(5, 24)
     cos, sin = np.cos(turns).astype(np.float16), np.sin(turns).astype(np.float16)
