@@ -57,7 +57,7 @@ def lower_vector_half(body: Sequence[Statement], context: VectorContext) -> Vect
         return _with_states(body, context, skew=True)
     except CapacityError:
         for allocator, mark in marks:
-            del allocator.claims[mark:]
+            allocator.release(mark)
         return _with_states(body, context, skew=False)
 
 
