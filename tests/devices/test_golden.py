@@ -130,7 +130,7 @@ def test_an_empty_table_is_refused() -> None:
 def test_devices_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KTPU_POISON", raising=False)
     monkeypatch.delenv("KTPU_SEED", raising=False)
-    assert list(devices.KINDS) == ["golden", "rtl"]
+    assert list(devices.KINDS) == ["golden", "rtl", "board"]
     assert devices.check_options("golden", {"poison": True}) == {"poison": True}
     made = devices.create("golden", SMALL, {"seed": 3})
     assert (made.name, made.machine_hash) == ("golden", SMALL.hash)
@@ -143,7 +143,7 @@ def test_devices_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "environment", "message"),
     [
-        ("board", {}, {}, "no device is called 'board'; there are golden, rtl"),
+        ("toaster", {}, {}, "no device is called 'toaster'; there are golden, rtl, board"),
         ("golden", {"speed": 1}, {}, "no option 'speed'; there are poison, seed"),
         ("golden", {"poison": 1}, {}, "the option poison of the device golden is 1"),
         ("golden", {"seed": True}, {}, "the option seed of the device golden is True"),
