@@ -17,6 +17,7 @@ from kohakuaccel.runtime.arena import Arena, Block, OutOfMemory
 from kohakuaccel.runtime.device import Bytes, Device, Program, Report, Totals
 from kohakuaccel.source import caller
 
+Layout = tuple[int, int, int]  # rows, bytes of data in each, bytes from row to row
 Patch = Callable[[Image, Sequence[int]], list[bytes]]
 RESIDENT_IMAGES = 256  # programs that stay in device memory, least recently run ones go first
 
@@ -113,7 +114,9 @@ class Runtime:
 
     # --------------------------------------------------------------- running
 
-    def launch(self, image: Image, operands: Sequence[int]) -> Report:
+    def launch(
+        self, image: Image, operands: Sequence[int], layouts: Sequence[Layout] = ()
+    ) -> Report:
         """Run an image to its end.
 
         Whatever ends the run early, the device is reset, temporaries are freed, and programs are
@@ -125,6 +128,9 @@ class Runtime:
             Compiled for this device's machine.
         operands : sequence of int
             Byte addresses of its ``in`` and ``out`` operands, in the image's order.
+        layouts : sequence of (int, int, int), optional
+            Rows, bytes of data in a row and bytes from row to row of each temporary, in the image's
+            order; left out, all of each is data.
 
         Raises
         ------
@@ -146,9 +152,10 @@ class Runtime:
                 )
             temporaries: list[Block] = []
             try:
-                for info in image.operands:
-                    if info.kind == "temp":
-                        temporaries.append(self._temporary(info))
+                scratch = [info for info in image.operands if info.kind == "temp"]
+                for place, info in enumerate(scratch):
+                    layout = layouts[place] if layouts else (1, info.nbytes, info.nbytes)
+                    temporaries.append(self._temporary(info, layout))
                 resident = self._resident(image)
                 report = self._run(resident, self._bases(resident, operands, temporaries))
             finally:
@@ -157,9 +164,9 @@ class Runtime:
             self.totals.add(report)
             return report
 
-    def _temporary(self, info: OperandInfo) -> Block:
+    def _temporary(self, info: OperandInfo, layout: Layout) -> Block:
         block = self.allocate(max(info.nbytes, 1), f"temporary {info.name}")
-        self.device.renew(block.address, 1, info.nbytes, info.nbytes)
+        self.device.renew(block.address, *layout)
         return block
 
     def _bases(

@@ -13,6 +13,7 @@ from kohakutpu import kernels
 from kohakutpu.api import layout
 from kohakutpu.api.array import Array, common_device
 from kohakutpu.api.compilation import COMPILATIONS
+from kohakutpu.api.convert import row_bytes
 from kohakutpu.api.session import Session
 from kohakutpu.config import WORD_BYTES
 from kohakutpu.devices.faults import explain
@@ -74,7 +75,7 @@ class Backend:
             return  # what has no elements has no memory, and no program touches it
         addresses = [tensor.address if tensor.size else 0 for tensor in (*args, *outs)]
         try:
-            session.runtime.launch(compiled.image, addresses)
+            session.runtime.launch(compiled.image, addresses, temporaries_of(compiled))
         except DeviceFault as fault:
             raise called_here(explain(compiled.image, fault), kernel) from fault
 
@@ -99,6 +100,16 @@ class Backend:
         except KernelError as error:
             called_here(error, kernel)
             raise
+
+
+def temporaries_of(compiled: Compiled) -> list[tuple[int, int, int]]:
+    """Return how each temporary lies in memory: a batch of rows, whose padding is no data."""
+    result: list[tuple[int, int, int]] = []
+    for buffer in compiled.plan.buffers:
+        if buffer.role == "temp":
+            _, data, stride = row_bytes(buffer.shape, buffer.dtype)
+            result.append((buffer.nbytes // stride if stride else 0, data, stride))
+    return result
 
 
 def accepted(kernel: Kernel, x: Any) -> Any:
