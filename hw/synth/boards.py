@@ -22,12 +22,24 @@ class Board:
         How many of each `hw.synth.utilisation.RESOURCES` the FPGA has.
     budget : mapping of str to int
         How many of them a machine may take, so that placing and routing stays possible.
+    platform : str
+        Module and class of Amaranth's description of its pins.
+    nextpnr : tuple of str
+        What nextpnr-ecp5 calls the FPGA.
+    clock : int
+        Hz of the oscillator.
+    loader : str
+        What openFPGALoader calls the board.
     """
 
     name: str
     device: str
     limits: Mapping[str, int]
     budget: Mapping[str, int]
+    platform: str
+    nextpnr: tuple[str, ...]
+    clock: int
+    loader: str
 
 
 BOARDS = {
@@ -38,6 +50,10 @@ BOARDS = {
             device="LFE5U-85F",
             limits={"LUT4": 83_640, "FF": 83_640, "MULT18X18D": 156, "DP16KD": 208},
             budget={"LUT4": 65_000, "MULT18X18D": 150, "DP16KD": 200},
+            platform="amaranth_boards.ulx3s:ULX3S_85F_Platform",
+            nextpnr=("--85k", "--package", "CABGA381", "--speed", "6"),
+            clock=25_000_000,
+            loader="ulx3s",
         ),
     )
 }

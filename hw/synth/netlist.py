@@ -181,6 +181,11 @@ def unguarded(body: str) -> str:
     return READ.sub(relaxed, body)
 
 
+def relaxed(design: str) -> str:
+    """Return a whole design's RTLIL with every module's body `unguarded`."""
+    return MODULE.sub(lambda module: module[0].replace(module[2], unguarded(module[2])), design)
+
+
 def canonical(body: str) -> tuple[str, Mapping[str, str]]:
     """Return a module's body in canonical form, and the names that its ports have there."""
     declared = [

@@ -28,13 +28,14 @@ DELAY_PS = 12_000
 #
 # Names of arrays of structures trip an assertion of Yosys, issue 4349, unless hidden. Yosys as
 # WebAssembly may lose the end of its output after ABC: what is wanted goes to a file.
+HIDDEN = "w:* x:* %d"
 SCRIPT = """\
 read_rtlil design.il
 hierarchy -top {top}
 proc
 chformal -remove
 flatten
-rename -hide w:* x:* %d
+rename -hide {hidden}
 scratchpad -set abc9.script "{mapping}"
 scratchpad -set abc9.D {delay}
 synth_ecp5 -nowidelut -cmp2softlogic -top {top}
@@ -76,7 +77,7 @@ def synthesise(name: str, top: str, rtlil: str) -> Cells:
     ToolError
         If Yosys is missing, fails or leaves no result.
     """
-    script = SCRIPT.format(top=top, mapping=MAPPING, delay=DELAY_PS)
+    script = SCRIPT.format(top=top, hidden=HIDDEN, mapping=MAPPING, delay=DELAY_PS)
 
     def build(folder: Path) -> None:
         (folder / "design.il").write_text(rtlil)

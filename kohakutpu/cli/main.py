@@ -12,7 +12,15 @@ from rich.console import Console
 from kohakuaccel.errors import Diagnostic
 from kohakuaccel.image import ImageError
 from kohakuaccel.isa import AssemblyError
-from kohakutpu.cli import assembly, information, inspection, running, synthesis
+from kohakutpu.cli import (
+    assembly,
+    building,
+    conformance,
+    information,
+    inspection,
+    running,
+    synthesis,
+)
 
 USER_MISTAKES = (Diagnostic, ImageError, AssemblyError, OSError)
 
@@ -52,6 +60,8 @@ for command in (
     assembly.asm,
     information.info,
     synthesis.synth,
+    building.build,
+    conformance.conformance,
 ):
     cli.add_command(command)
 

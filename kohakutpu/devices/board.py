@@ -19,7 +19,7 @@ from kohakutpu.devices.host import FOREVER, Host, expect, summary
 from kohakutpu.link import Link, LinkError, Refused
 from kohakutpu.link.frames import FRAME_WORDS
 
-BAUD = 3_000_000
+BAUD = 1_000_000
 HOST_WORDS = TABLE_WORDS + 1
 """Words at the end of memory that are the host's: a token, and the unit table."""
 
