@@ -97,7 +97,10 @@ def test_run_shows_the_programs_own_exception_as_python_does(tmp_path: Path) -> 
     [
         (["run", "nothing.py"], "nothing.py"),
         (["run", "--machine", "huge", "mine.py"], "no machine is called 'huge'"),
-        (["run", "--device", "board", "mine.py"], "no device is called 'board'; there are golden"),
+        (
+            ["run", "--device", "toaster", "mine.py"],
+            "no device is called 'toaster'; there are golden",
+        ),
         (["plan", "matmul"], "Missing argument"),
         (["plan", "matmull", "4x4", "4x4"], "kohakutpu.kernels has no kernel 'matmull'; there are"),
         (["plan", "matmul", "4x4"], "lacks `b`"),
@@ -198,7 +201,9 @@ def test_info() -> None:
 
 def test_every_command_explains_itself() -> None:
     assert isinstance(cli, click.Group)
-    assert sorted(cli.commands) == ["asm", "disasm", "info", "plan", "run", "synth"]
+    assert sorted(cli.commands) == [
+        "asm", "build", "conformance", "disasm", "info", "plan", "run", "synth",
+    ]  # fmt: skip
     for name in cli.commands:
         assert len(ktpu(name, "--help").output.splitlines()) > 5
 
