@@ -98,7 +98,7 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
             o[i] <<= out * L.recip(L.maximum(total, 1.0))
 
     knobs = {
-        "block_q": 32,
+        "block_q": 16,
         "block_k": 64,
         "nk": None,
         "scale": "auto",

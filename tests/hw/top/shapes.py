@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Iterator
+from itertools import cycle
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def operands(kernel: Kernel, case: Case) -> list[Shape]:
     """Return the shapes of a kernel's operands."""
     batch, sizes = case
     named = dict.fromkeys(symbol for buffer in kernel.ins for symbol in buffer.shape)
-    values = dict(zip(named, sizes, strict=False))
+    values = dict(zip(named, cycle(sizes), strict=False))
     return [
         (*batch, *sizes[:2])
         if buffer.any_rank

@@ -1,5 +1,6 @@
 """Library kernels on the hardware: the whole memory equals the golden machine's after every run."""
 
+import runpy
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -140,3 +141,14 @@ def test_two_layers(both: Any) -> None:
     x, up, down = t(9, 40), t(70, 40, seed=1), t(20, 70, seed=2)
     kernels.mlp(x, up, down, block=8, hidden=32, columns=16).numpy()
     ktpu.mlp(x, up, down, gate=t(70, 40, seed=3), up_bias=t(70), residual=t(9, 20)).numpy()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("both", [("small", 0, Variant.FAST)], indirect=True)
+def test_transformer_block(both: Any) -> None:
+    example = Path(__file__).parents[3] / "examples/kohakutpu/03_transformer.py"
+    parts: Any = runpy.run_path(str(example))
+    arrays = parts["weights"](np.random.default_rng(0))
+    weights = parts["Weights"](**{name: ktpu.tensor(array) for name, array in arrays.items()})
+    tables = ktpu.rope_tables(parts["LENGTH"], parts["HEAD"])
+    parts["block"](t(1, parts["LENGTH"], parts["WIDTH"]), weights, *tables).numpy()
