@@ -14,7 +14,7 @@ from kohakutpu.config import preset
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Build what is named: presets, ``--checked`` for those with assertions."""
+    """Build what is named: presets; with ``--checked``, those that have assertions."""
     variant = Variant.CHECKED if "--checked" in arguments else Variant.FAST
     machines = [preset(name) for name in arguments if name != "--checked"]
     with ThreadPoolExecutor(2) as pool:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hw.sim import __main__ as ahead
 from hw.sim import model, toolchain
 from kohakutpu.config import Machine, preset
 
@@ -69,3 +70,14 @@ def test_the_digest_is_of_what_describes(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert changed("hw/noc/mesh.py")
     assert changed("kohakutpu/config.py")
     assert not changed("hw/synth/yosys.py")
+
+
+def test_simulators_are_built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[tuple[str, model.Variant]] = []
+    monkeypatch.setattr(
+        model, "build", lambda machine, variant: built.append((machine.name, variant))
+    )
+    ahead.main(["duo", "tiny"])
+    ahead.main(["--checked", "small"])
+    assert sorted(built[:2]) == [("duo", model.Variant.FAST), ("tiny", model.Variant.FAST)]
+    assert built[2:] == [("small", model.Variant.CHECKED)]
