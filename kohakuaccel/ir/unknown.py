@@ -24,6 +24,8 @@ class Unknown:
     """Mixin of symbolic objects: every way Python has of asking for a number is an error."""
 
     __slots__ = ()
+    compares = False
+    """Whether a comparison with it is a value of the kernel, whatever stands on the left."""
 
     def _describe(self) -> str:
         """Return how to name this object in a message."""
@@ -42,6 +44,8 @@ class Unknown:
 
     def __eq__(self, other: object) -> Any:
         """Compare structure; refused where a kernel asks, whose answer is not known yet."""
+        if getattr(other, "compares", False) and not self.compares:
+            return NotImplemented
         same = self is other or (type(other) is type(self) and other._key() == self._key())
         if not same and tracing.active and not is_internal(_caller_of_operator()):
             self._refuse("Python cannot compare it", _COMPARE)
@@ -51,15 +55,23 @@ class Unknown:
         return hash(self._key())
 
     def __lt__(self, other: Any) -> Any:
+        if getattr(other, "compares", False):
+            return NotImplemented
         self._refuse("Python cannot compare it", _COMPARE)
 
     def __le__(self, other: Any) -> Any:
+        if getattr(other, "compares", False):
+            return NotImplemented
         self._refuse("Python cannot compare it", _COMPARE)
 
     def __gt__(self, other: Any) -> Any:
+        if getattr(other, "compares", False):
+            return NotImplemented
         self._refuse("Python cannot compare it", _COMPARE)
 
     def __ge__(self, other: Any) -> Any:
+        if getattr(other, "compares", False):
+            return NotImplemented
         self._refuse("Python cannot compare it", _COMPARE)
 
     def __bool__(self) -> bool:
@@ -92,6 +104,9 @@ class Unknown:
 
     def __len__(self) -> int:
         self._refuse("len() has no answer", "use the dimension's own name")
+
+    def __getitem__(self, place: Any) -> Any:
+        self._refuse("it cannot be indexed", "index a buffer by it, as in `x[r]`")
 
 
 def _caller_of_operator() -> str:

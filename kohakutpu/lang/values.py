@@ -23,6 +23,7 @@ class Elementwise(Unknown):
     """Base of what has a value at every element: arithmetic builds an :class:`Expression`."""
 
     __slots__ = ()
+    compares = True
 
     def value(self, loc: Location) -> Expression:
         """Return the value read here."""

@@ -387,3 +387,23 @@ def test_tables() -> None:
     with refused("L.table holds real numbers, not <U1", 'L.table(np.array(["a"]))', "real dtype"):
         bad.trace()
     good.trace()
+
+
+def test_numbers_of_dimensions_compare_on_either_side() -> None:
+    def body(x: Any, y: Any, r: Any, **_: Any) -> None:
+        y[r] <<= (1 / M < x[r]) + (M >= x[r]) + (1 / M == x[r]) + (M != x[r]) * 2
+
+    rows_of(body)()
+
+
+def test_a_symbol_is_no_sequence() -> None:
+    def index(x: Any, y: Any, r: Any, **_: Any) -> None:
+        y[r] <<= x[r[0]]  # HERE
+
+    def count(x: Any, **_: Any) -> None:
+        list(sweep(x.rows(2)[0]))  # HERE
+
+    with refused("`r` has no value while the kernel is traced, so it cannot be", "r[0]", "x[r]"):
+        rows_of(index)()
+    with refused("cannot be indexed", "x.rows(2)[0]", "x[r]"):
+        rows_of(count)()
