@@ -1,5 +1,7 @@
 """Whole calls, compiled already, against numpy on the same arrays."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,7 +46,7 @@ def silu_1024() -> Figures:
     return compare(lambda: x.silu().numpy(), lambda: numpy_silu(a))
 
 
-def numpy_softmax(a: Array) -> Array:
+def numpy_softmax(a: NDArray[Any]) -> NDArray[Any]:
     """Return the softmax of each row as one would write it in numpy."""
     powers = np.exp(a - a.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
@@ -59,6 +61,27 @@ def softmax_1024() -> Figures:
     return compare(lambda: x.softmax().numpy(), lambda: numpy_softmax(a))
 
 
+def numpy_attention(q: NDArray[Any], k: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]:
+    """Return the attention of each head as one would write it in numpy."""
+    scores = q @ k.transpose(0, 2, 1) * q.dtype.type(q.shape[-1] ** -0.5)
+    return numpy_softmax(scores) @ v
+
+
+def attention_8x512x64() -> Figures:
+    """Time attention from operands on the machine up to the result in host memory."""
+    from kohakutpu import api as ktpu
+
+    arrays = list(normal(3, 8, 512, 64))
+    tensors = [ktpu.tensor(array) for array in arrays]
+    figures = compare(lambda: ktpu.attention(*tensors).numpy(), lambda: numpy_attention(*arrays))
+    exact = numpy_attention(*(array.astype(np.float64) for array in arrays))
+    for precision in ("default", "high"):
+        error = ktpu.attention(*tensors, precision=precision).numpy() - exact
+        rms = np.sqrt(np.mean(error**2) / np.mean(exact**2))
+        figures[f"relative_rms_error_{precision}"] = float(rms)
+    return figures
+
+
 BENCHMARKS = [
     Benchmark("matmul_1024", "matmul 1024x1024x1024 against sgemm", matmul_1024, {"ratio": 14}),
     Benchmark(
@@ -69,5 +92,11 @@ BENCHMARKS = [
         "softmax of 1024x1024 against the float32 expression",
         softmax_1024,
         {"ratio": 12},
+    ),
+    Benchmark(
+        "attention_8x512x64",
+        "attention of 8 heads of 512 x 64 against numpy in float32",
+        attention_8x512x64,
+        {"ratio": 25, "relative_rms_error_default": 1.5e-2, "relative_rms_error_high": 2e-3},
     ),
 ]

@@ -85,6 +85,7 @@ def test_the_promised_benchmarks_exist() -> None:
         "matmul_1024": 14,
         "silu_1024": 12,
         "softmax_1024": 12,
+        "attention_8x512x64": 25,
         "compile": None,
         "program_length": 2,
         "memory_matmul_2048": None,
