@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.multiply_add import MultiplyAdd
 from hw.cluster.accumulator import Place, is_serial, part
-from hw.cluster.tile import SLOT_BITS, UNIT_BITS, Tile, TileReader
+from hw.cluster.tile import SLOT_BITS, UNIT_BITS, Tile, TileReader, below
 from hw.common.interfaces import Engine, code, record_of, resolved, tag
 from hw.noc.flit import (
     ELEMENT_BITS,
@@ -213,11 +213,14 @@ class DrainEngine(wiring.Component):
         ends_line = by_tile | last_chunk | (chunk - window == WINDOW - 1)
         ends_number = number == last_number
         ends_group = ends_number & last_chunk
-        quarters = [Cat(Const(k, 2), chunk) for k in range(QUARTERS_PER_WORD)]
+        quarters = Cat(Const(0, 2), chunk)  # of the row before this word
         place = Signal(PLACE)
         m.d.comb += [
             place.address.eq(here),
-            place.mask.eq(Cat(by_tile | ((q >= skew) & (q < skew + tile.units)) for q in quarters)),
+            place.mask.eq(
+                by_tile.replicate(QUARTERS_PER_WORD)
+                | (below(quarters, skew + tile.units) & ~below(quarters, skew))
+            ),
             place.lane.eq(number),
             place.half.eq(chunk[0]),
             place.first.eq(first),

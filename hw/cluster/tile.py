@@ -8,13 +8,12 @@ Where a part of a sub-tile is all of it, a quarter column and a word are read in
 is a row, they are four *beats* of a quarter each.
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.converters import Narrower
-from hw.arithmetic.formats import Float32
 from hw.arithmetic.pipeline import delayed
 from hw.cluster.accumulator import Place, part, part_rows
 from kohakutpu.config import LANES, WORD_BYTES
@@ -151,14 +150,13 @@ class TileReader(wiring.Component):
         for index in range(self._rows * LANES):
             row, column = divmod(index, LANES)
             m.submodules[f"narrower_{index}"] = narrower = Narrower()
-            element = Signal(Float32, name=f"element_{index}")
-            m.d.comb += element.eq(self.part[index])
-            # +0: where the exponent is 0 the fraction does not count.
-            with m.If(self.tile.masked & ~(first.down[row] & first.across[column])):
-                m.d.comb += [element.exponent.eq(0), element.sign.eq(0)]
-            m.d.comb += narrower.i.eq(element)
+            kept = ~self.tile.masked | (first.down[row] & first.across[column])
+            m.d.comb += narrower.i.eq(self.part[index])
+            with m.If(~kept):  # where the exponent is 0 the fraction does not count
+                m.d.comb += [narrower.i.exponent.eq(0), narrower.i.sign.eq(0)]
             halves.append(narrower.o.as_value())
-            singles.append(delayed(m, element.canonical, latency))
+            # A sum has no subnormals and a single NaN: it leaves as it is.
+            singles.append(delayed(m, Mux(kept, self.part[index].as_value(), 0)[:32], latency))
         quarters = self._quarters(m, halves, singles, last)
         self._ring(m, quarters, last)
         return m
@@ -202,10 +200,8 @@ class TileReader(wiring.Component):
             mark.unit.eq(unit[:2]),
             mark.beat.eq(beat),
             mark.half.eq(unit[0]),
-            mark.down.eq(
-                Cat(Cat((read_row + n)[:2], row[2:]) < tile.rows for n in range(self._rows))
-            ),
-            mark.across.eq(Cat(column + n < tile.cols for n in range(LANES))),
+            mark.down.eq(below(row, tile.rows).bit_select(read_row, self._rows)),
+            mark.across.eq(below(column, tile.cols)),
         ]
         with m.If(taken):
             m.d.sync += beat.eq(beat + 1)
@@ -240,19 +236,18 @@ class TileReader(wiring.Component):
 
     def _quarters(self, m: Module, halves: list, singles: list, mark: data.View) -> list[Signal]:
         """Return the quarters of a quarter column that a part brings."""
+        by_tile = self.tile.by_tile
         quarters = []
         for n in range(self._rows):
             first = LANES * n
-            pairs = [Cat(singles[first : first + 2]), Cat(singles[first + 2 : first + 4])]
-            in_rows = Mux(mark.half, pairs[1], pairs[0])
+            left, right = Cat(singles[first : first + 2]), Cat(singles[first + 2 : first + 4])
             # In tile order quarters 2r and 2r + 1 of a sub-tile are row r.
             if self.beats > 1:
-                in_tile = Mux(mark.beat[0], pairs[1], pairs[0])
+                single = Mux(Mux(by_tile, mark.beat[0], mark.half), right, left)
             else:
                 at = LANES * (n // 2) + 2 * (n % 2)
-                upper, lower = singles[at : at + 2], singles[at + 8 : at + 10]
-                in_tile = Mux(mark.half, Cat(lower), Cat(upper))
-            single = Mux(self.tile.by_tile, in_tile, in_rows)
+                upper, lower = Cat(singles[at : at + 2]), Cat(singles[at + 8 : at + 10])
+                single = Mux(by_tile, Mux(mark.half, lower, upper), Mux(mark.half, right, left))
             quarter = Signal(QUARTER_BITS, name=f"quarter_{n}")
             both = Mux(self.tile.single, single, Cat(halves[first : first + LANES]))
             m.d.comb += quarter.eq(both)
@@ -306,6 +301,12 @@ class TileReader(wiring.Component):
             with m.If(self.enable):
                 m.d.sync += before.eq(Cat(before[QUARTER_BITS:], *outs))
             m.d.comb += self.o.eq(Cat(before, *outs))
+
+
+def below(start: Value, limit: Value) -> Value:
+    """Return which of 4 numbers from `start`, a multiple of 4, are below a limit."""
+    whole, same = start[2:] < limit[2:], start[2:] == limit[2:]
+    return Cat(whole | (same & (n < limit[:2])) for n in range(LANES))
 
 
 def _rotated(m: Module, word: Cat, places: Signal) -> Signal:
