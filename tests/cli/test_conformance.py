@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kohakutpu.cli.main import cli
+from kohakutpu.devices.golden import GoldenDevice
+
+pytestmark = pytest.mark.conformance
+
+
+def ktpu(*arguments: str, status: int = 0) -> Result:
+    result = CliRunner().invoke(cli, ["conformance", "--machine", "tiny", *arguments])
+    assert result.exit_code == status, result.output
+    return result
+
+
+def test_a_part_on_the_golden_machine(tmp_path: Path) -> None:
+    output, junit = tmp_path / "verdicts.json", tmp_path / "junit.xml"
+    shown = ktpu("--select", "pipeline/*", "--json", str(output), "--junit", str(junit)).output
+    assert "golden tiny" in shown
+    assert "pipeline" in shown
+    assert "FAILED" not in shown
+    assert "not met" not in shown  # of a part, coverage says nothing
+    (told,) = json.loads(output.read_text())
+    assert told["machine"] == "tiny"
+    assert all(case["passed"] for case in told["cases"])
+    assert 'failures="0"' in junit.read_text()
+
+
+def test_exported_cases_run_as_well(tmp_path: Path) -> None:
+    chosen = ("--select", "flag/*")
+    shown = ktpu(*chosen, "--export", str(tmp_path)).stdout
+    assert shown == f"{tmp_path / 'tiny'}: 7 cases\n"
+    index = json.loads((tmp_path / "tiny" / "suite.json").read_text())
+    assert len(index["cases"]) == 7
+    assert "FAILED" not in ktpu("--from", str(tmp_path)).output
+
+
+def test_names_are_listed() -> None:
+    assert ktpu("--list", "--select", "flag/o*").stdout == "flag/off\nflag/on\n"
+
+
+def test_a_failure_is_shown_and_is_the_exit_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = GoldenDevice.read
+    monkeypatch.setattr(GoldenDevice, "read", lambda *a: bytes(len(honest(*a))))
+    shown = ktpu("--select", "flag/on", status=1).output
+    assert "FAILED flag/on" in shown
+    assert "bytes from 0x0 differ" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--select", "nothing/*"], "no case has a name like 'nothing/*'"),
+        (["--device", "golem", "--select", "flag/on"], "no device is called 'golem'"),
+        (["--machine", "huge"], "huge"),
+        (["--from", "tests"], "No such file"),
+        (["--from", "tests", "--export", "there"], "exclude each other"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(cli, ["conformance", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
