@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from compiler.cluster.context import (
@@ -152,8 +152,9 @@ class Windows:
         fed = {s.tile for s in statements(body) if isinstance(s, Accumulate)}
         tiles = [s.tile for s in statements(body) if isinstance(s, TileDecl) and s.tile in fed]
         sizes = [tile.gm.evaluate(env) * tile.gn.evaluate(env) for tile in tiles]
-        slots = 2 if 2 * sum(sizes) <= accumulator.left else 1
+        places = places_of_tiles(body, dict(zip(tiles, sizes, strict=True)), accumulator.left)
         for tile, size in zip(tiles, sizes, strict=True):
+            slots = places[tile]
             base = accumulator.allocate(
                 f"tile `{tile.name}`", size * slots, tile.loc, "use smaller gm, gn"
             )
@@ -186,6 +187,23 @@ class Windows:
         for first in range(0, slots, POSTS):
             self.prologue.append(sync(queue, posts=(post,) * min(POSTS, slots - first)))
         self.epilogue.append(sync(queue, waits=((semaphore, slots),)))
+
+
+def places_of_tiles(
+    body: Sequence[Statement], sizes: Mapping[Tile, int], free: int
+) -> dict[Tile, int]:
+    """Return how many places each tile has: two if they fit, at least for those born in loops."""
+    if 2 * sum(sizes.values()) <= free:
+        return dict.fromkeys(sizes, 2)
+    places = dict.fromkeys(sizes, 1)
+    left = free - sum(sizes.values())
+    loops = [s.body for s in statements(body) if isinstance(s, Repeat)]
+    for statement in (s for inner in loops for s in inner):
+        if isinstance(statement, TileDecl) and statement.tile in sizes:
+            size = sizes[statement.tile]
+            if places[statement.tile] == 1 and size <= left:
+                places[statement.tile], left = 2, left - size
+    return places
 
 
 def _has_neighbours(body: Sequence[Statement]) -> bool:

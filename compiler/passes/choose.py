@@ -14,6 +14,7 @@ from math import prod
 
 from compiler.cluster.residency import COUNT_MAX, MODES, blocks_of
 from compiler.estimate import sharing
+from compiler.passes.blocks import choose_fused
 from compiler.passes.place import try_epilogue
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
 from compiler.passes.stage import Band, Stage, buffers, cut, split_axis, statements
@@ -52,7 +53,9 @@ def choose_knobs(program: Specialised, machine: Machine) -> Env:
             break
         stage = Stage(0, grid, env, grid.indices)
         batch = collapse_batch(program, buffers(grid.body))
-        if stage.is_contraction and not stage.is_fused:
+        if stage.is_contraction and stage.is_fused:
+            choose_fused(stage, batch, program, machine, env, opened, outer)
+        elif stage.is_contraction:
             _choose_tiles(stage, batch, program, machine, env, opened, outer)
         _choose_blocks(stage, batch, machine, env, opened)
     return {**env, **{knob: 1 for knob in opened if knob not in env}}

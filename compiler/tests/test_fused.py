@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.pipeline import compile_kernel
 from compiler.tests.fused import (
     attention,
     attention_statement,
@@ -24,7 +25,7 @@ from compiler.tests.fused import (
     scores,
     scores_statement,
 )
-from compiler.tests.golden import assert_same, run
+from compiler.tests.golden import Launch, assert_same, run, spec_of
 from kohakutpu.config import PRESETS, preset
 
 pytestmark = pytest.mark.golden
@@ -124,11 +125,33 @@ def test_a_batch_of_heads() -> None:
 
 
 def test_nothing_but_operands_and_the_result_crosses_the_port() -> None:
-    from compiler.pipeline import compile_kernel
-    from compiler.tests.golden import Launch, spec_of
-
     q, k, v = gaussian(1, 64, 64), gaussian(2, 128, 64), gaussian(3, 128, 64)
     compiled = compile_kernel(attention, [spec_of(a) for a in (q, k, v)], {}, SMALL)
     assert [info.kind for info in compiled.image.operands] == ["in", "in", "in", "out"]
     assert compiled.plan.words_written == 64 * 4
     Launch(compiled, (q, k, v), SMALL, poison=True).run()
+
+
+@pytest.mark.parametrize("machine", [PRESETS["tiny"], SMALL, PRESETS["duo"]], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (70, 130, 20), (200, 33, 64)])
+def test_open_knobs_fit_and_compute_the_same(machine: Any, shape: tuple[int, int, int]) -> None:
+    m, n, d = shape
+    q, k, v = gaussian(1, m, d), gaussian(2, n, d), gaussian(3, n, 20)
+    open_ = {"block": None, "keys": None, "nk": None}
+    compiled = compile_kernel(attention, [spec_of(a) for a in (q, k, v)], open_, machine)
+    launch = Launch(compiled, (q, k, v), machine, poison=True, seed=1)
+    launch.run()
+    expected = attention_statement(q, k, v, compiled.plan.sizes["keys"], 0.25)
+    assert_same(launch.results()[0], expected)
+    x, up, down = gaussian(4, m, d), gaussian(5, n, d), gaussian(6, 40, n)
+    knobs = {"block": None, "hidden": None, "nk": None}
+    found = run(mlp, x, up, down, machine=machine, knobs=knobs, poison=True, seed=2)
+    assert_same(found, mlp_statement(x, up, down, 32, "default"))
+
+
+def test_chosen_blocks_keep_the_contractions_busy() -> None:
+    arrays = [gaussian(n, 512, 64) for n in range(3)]
+    knobs = {"block": None, "keys": None, "nk": None}
+    compiled = compile_kernel(attention, [spec_of(a) for a in arrays], knobs, SMALL)
+    report = Launch(compiled, arrays, SMALL).run()
+    assert report.macs / report.cycles >= 0.75 * 512
