@@ -17,7 +17,7 @@ from kohakutpu.api.session import Session
 from kohakutpu.api.tensor import Tensor
 from kohakutpu.kernels.attention import kernel_for
 
-BLOCK_K = 128  # keys of a step: bits depend on it, so it is the same everywhere
+BLOCK_K = 64  # keys of a step: bits depend on it, so it is the same everywhere
 BLOCKS_Q = (64, 32, 16, 8, 4)  # queries of a block: as many as fit
 PRECISIONS = {  # of the scores, and of the products with the values
     "fast": ("default", "default"),

@@ -32,8 +32,8 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
     Its knobs are the block of queries, ``block_q``, a multiple of 4, and of keys, ``block_k``, a
     multiple of 32; ``scale``, a positive number or ``"auto"`` for ``D**-0.5``; the precisions of
     the contractions, ``scores`` and ``values``; and ``nk`` as in `contraction`. With ``causal``
-    query ``m`` sees keys up to ``m + offset``, the last query the last key: ``offset`` and
-    ``block_q`` are then multiples of ``block_k``. Bits depend neither on ``block_q`` nor on ``nk``.
+    query ``m`` sees keys up to ``m + offset``, the last query the last key: both blocks are then
+    the same, and ``offset`` is a multiple of them. Bits depend neither on ``block_q`` nor ``nk``.
 
     Parameters
     ----------
@@ -86,12 +86,10 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
                 top <<= new
 
             if causal:
-                ratio, before = block_q // block_k, offset // block_k
-                for j in sweep(ratio * i + before):
+                before = offset // block_k
+                for j in sweep(i + before):
                     go_over(j)
-                for n in range(ratio):
-                    tri = L.table(np.tril(np.ones((block_q, block_k)), -n * block_k))
-                    go_over(ratio * i + (before + n), tri)
+                go_over(i + before, L.table(np.tril(np.ones((block_k, block_k)))))
             else:
                 for j in sweep(k.rows(block_k)):
                     go_over(j)
