@@ -203,6 +203,27 @@ def test_everything_mixed(rig: Rig, seed: int, offer: float) -> None:
     check(happened, flits)
 
 
+@pytest.mark.parametrize("offer", [1.0, 0.9])
+def test_a_block_waits_while_columns_are_turned_out(rig: Rig, offer: float) -> None:
+    # The words behind it are for its place.
+    random = Random(6)
+    flits: dict[int, list[int]] = {2: [], 3: []}
+    in_turn: list[int] = []
+    for n, (node, form, rows, elements) in enumerate(
+        [(2, Form.COLUMNS, 32, 16), (3, Form.ROWS, 1, 32 * 9)] * 6
+    ):
+        words = rows * -(-elements // 16)
+        memory = b"".join(fp16_word(random).to_bytes(32, "little") for _ in range(words))
+        answer = Read(
+            address=0, rows=rows, elements=elements, stride=1, nodes=1, form=form,
+            buffer=Buffer.L1A, offset=REGION * node + 16 * n, l1_stride=1, ack=True,
+        ).answer(bytearray(memory), node, node)  # fmt: skip
+        flits[node] += answer
+        in_turn += answer
+    happened, _ = send(rig, 1, {2: deque(in_turn), 3: deque()}, offer)
+    check(happened, flits)
+
+
 def run_of(form: Form, random: Random) -> list[int]:
     """Return about 512 DATA flits of one form from node 2."""
     shapes = {
