@@ -7,8 +7,8 @@ from operator import index
 
 from kohakuaccel.errors import CallError
 from kohakuaccel.source import caller
-from kohakutpu import kernels
 from kohakutpu.api.array import common_device
+from kohakutpu.api.rowwise import by_rows
 from kohakutpu.api.tensor import Tensor
 
 
@@ -59,4 +59,4 @@ def group_norm(x: Tensor, groups: int, w: Tensor, b: Tensor, eps: float = 1e-5) 
     size = channels // count
     rows = x.reshape(x.shape[0], count, size, math.prod(x.shape[2:]))
     scale, move = (t.reshape(count, size) for t in (w, b))
-    return kernels.group_norm(rows, scale, move, eps=eps).reshape(x.shape)
+    return by_rows("group_norm", rows, scale, move, eps=eps).reshape(x.shape)

@@ -7,7 +7,7 @@ written. A sum adds the sums of pieces of `PIECE` elements in order, so bits dep
 the row; they differ from those of `rows`, which adds a whole row in one order.
 """
 
-from kohakuaccel.lang import dims, sweep, units
+from kohakuaccel.lang import dims, stage, sweep, units
 from kohakutpu import lang as L
 from kohakutpu.kernels.rows import LOG2_E
 from kohakutpu.lang import kernel
@@ -94,3 +94,38 @@ def layernorm(x=L.In(..., M, W), w=L.In(W), b=L.In(W), y=L.Out(..., M, W), *, n=
         for c in sweep(x.chunks32(CHUNKS)):
             centred = x[r, c] - total * (1 / W)
             y[r, c] <<= centred * L.rsqrt(spread + eps) * w[c] + b[c]
+
+
+@kernel
+def group_norm(
+    x=L.In(..., M, W),
+    w=L.In(..., M),
+    b=L.In(..., M),
+    y=L.Out(..., M, W),
+    *,
+    n=4,
+    eps=1e-5,
+):
+    """``y = (x - mean) / sqrt(var + eps) * w + b`` over a group of M channels, as in `group`."""
+    share = 1 / (M * W)
+    sums, mean = L.temp(M, dtype="fp32"), L.temp(M, dtype="fp32")
+    squares, scale = L.temp(M, dtype="fp32"), L.temp(M, dtype="fp32")
+    with units(x.rows(n)) as r:
+        total = L.state(0.0)
+        for c in sweep(x.chunks32(CHUNKS)):
+            total <<= total + L.row_sum(x[r, c])
+        sums[r] <<= total
+    with stage(sums.rows(1)) as g:
+        mean[g] <<= L.row_sum(sums[g]) * share
+    with units(x.rows(n)) as r:
+        spread = L.state(0.0)
+        for c in sweep(x.chunks32(CHUNKS)):
+            centred = x[r, c] - mean[r]
+            spread <<= spread + L.row_sum(centred * share * centred)
+        squares[r] <<= spread
+    with stage(squares.rows(1)) as g:
+        scale[g] <<= L.rsqrt(L.row_sum(squares[g]) + eps)
+    with units(x.rows(n)) as r:
+        centre, factor = L.state(mean[r]), L.state(scale[r])  # read once, for all pieces
+        for c in sweep(x.chunks32(CHUNKS)):
+            y[r, c] <<= (x[r, c] - centre) * factor * w[r] + b[r]

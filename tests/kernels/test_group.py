@@ -6,6 +6,7 @@ import pytest
 from kohakuaccel.errors import CallError
 from kohakutpu import api as ktpu
 from kohakutpu import kernels
+from kohakutpu.kernels import wide as pieces
 from tests.kernels import oracle
 from tests.kernels.statements import Array, half, number, row_sum, rsqrt, wide
 
@@ -21,16 +22,25 @@ def operands(shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
     return x, w, b
 
 
-def stated(x: Array, w: Array, b: Array, eps: float = 1e-5) -> Array:
+def stated(x: Array, w: Array, b: Array, eps: float = 1e-5, piece: int | None = None) -> Array:
     share = number(1 / (x.shape[-2] * x.shape[-1]))
 
     def over_group(sums: Array) -> Array:
         """Add sums ``(..., C, 1)`` of channels over the channels."""
         return row_sum(sums.swapaxes(-1, -2))
 
-    mean = over_group(row_sum(wide(x))) * share
+    def along(values: Array) -> Array:
+        """Add a channel's elements, piece by piece if a piece is shorter."""
+        if piece is None:
+            return row_sum(values)
+        found = np.zeros((*values.shape[:-1], 1), np.float32)
+        for first in range(0, values.shape[-1], piece):
+            found = found + row_sum(values[..., first : first + piece])
+        return found
+
+    mean = over_group(along(wide(x))) * share
     centred = wide(x) - mean
-    scale = rsqrt(over_group(row_sum(centred * share * centred)) + number(eps))
+    scale = rsqrt(over_group(along(centred * share * centred)) + number(eps))
     return half(centred * scale * wide(w)[..., None] + wide(b)[..., None])
 
 
@@ -51,6 +61,19 @@ def test_shapes(shape: tuple[int, ...], machine: str) -> None:
     oracle.assert_same_bits(ours, stated(*values))
     oracle.assert_same_bits(blocks, ours)
     oracle.assert_close(ours, exact(*values), 0.6, 1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 33), (2, 2, 6, 1030), (1, 1, 3, 20000)])
+@pytest.mark.parametrize("machine", ["tiny", "duo"])
+def test_channels_of_any_length(shape: tuple[int, ...], machine: str) -> None:
+    values = operands(shape)
+    with ktpu.device("golden", machine=machine, poison=True):
+        ours = pieces.group_norm(*(ktpu.tensor(v) for v in values)).numpy()
+        oracle.assert_same_bits(ours, stated(*values, piece=pieces.PIECE))
+        if shape[-1] == 20000:
+            x, w, b = (ktpu.tensor(v) for v in values)
+            groups = ktpu.group_norm(x.reshape(1, 3, 20000), 1, w.reshape(3), b.reshape(3))
+            oracle.assert_same_bits(groups.numpy().reshape(shape), ours)
 
 
 def test_groups_far_from_zero() -> None:
