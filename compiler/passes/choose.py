@@ -30,9 +30,11 @@ Env = dict[Symbol, int]
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 WORD_GROUPS = 4  # groups of 4 FP16 columns in a word
-OVERLAP = 8  # contractions a unit should have at least, to fill, sweep and drain at once
+GROUP_WORDS = LANES * KBLOCK * 2 // WORD_BYTES  # of a group of rows and a block
+STARTING = 40  # cycles a further contraction is worth: it and its fills, and the golden machine
 SHORTEST = 4  # blocks of a chunk below which starting instructions costs more than overlap gains
-SLACK = 1.05  # ratio of costs that are about the same
+NEGLIGIBLE = 0.003  # part of a stage's time that is not worth more instructions
+SLACK = 1.01  # ratio of costs that are about the same
 COMFORT = 1.25  # ratio that an epilogue with room is worth
 EMPTY = 16  # the block of a buffer that holds nothing
 INSTANCE = 16  # cycles an instance costs beside its work
@@ -168,9 +170,10 @@ def _choose_tiles(
     for symbol in free["nk"]:
         if symbol not in env:
             fed = [c for c in tiles if symbol in c.tile.nk.symbols()]
-            groups = max(max(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in fed)
-            instances, _ = _instances(stage, batch, env, len(machine.pairs))
-            env[symbol] = _chunk(fed, groups, instances, machine)
+            sizes = [(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in fed]
+            instances, used = _instances(stage, batch, env, len(machine.pairs))
+            port = sharing([cluster.id for cluster, _ in machine.pairs[:used]], machine)
+            env[symbol] = _chunk(fed, sizes, instances, machine, port)
 
 
 def _with_epilogue(
@@ -282,24 +285,50 @@ def _cost(
         return None
     if largest > min(COUNT_MAX, machine.l1_entries // 2):
         return None
-    nk = _chunk(tiles, largest, instances, machine)
+    nk = _chunk(tiles, sizes, instances, machine, port)
     gemm = fill = drain = first = 0.0
     for c, (gm, gn) in zip(tiles, sizes, strict=True):
         gemm += c.sweeps * costs.gemm(machine, gm, gn, c.blocks).cycles
         resident = 2 * gm * c.blocks <= machine.l1_entries
         across = max(1, -(-c.cols // gn)) if resident else 1
-        group = port * LANES * KBLOCK * 2 / WORD_BYTES  # cycles a group of a block
+        group = port * GROUP_WORDS
         fill += c.sweeps * c.blocks * group * (gm / across + gn)
         first = max(first, group * (gm * (c.blocks if resident else nk) + gn * min(nk, c.blocks)))
         drain += costs.drain(gm, gn, 2, gm * gn, True).cycles * (1 if c.windowed else port)
     return instances * (max(gemm, fill, drain) + INSTANCE) + first + drain
 
 
-def _chunk(tiles: Sequence[_Contraction], groups: int, instances: int, machine: Machine) -> int:
-    """Return the blocks of a chunk for operands of up to ``groups`` groups of rows."""
+def _chunk(
+    tiles: Sequence[_Contraction],
+    sizes: Sequence[tuple[int, int]],
+    instances: int,
+    machine: Machine,
+    port: int,
+) -> int:
+    """Return the blocks of a chunk.
+
+    The first chunk of all is filled before anything can be contracted; after that each chunk costs
+    a contraction more to start.
+    """
     blocks = max(c.blocks for c in tiles)
+    groups = max(map(max, sizes))
     longest = max(1, min(COUNT_MAX, machine.l1_entries // (2 * groups)))
-    chunks = -(-blocks // longest)
     sweeps = instances * sum(c.sweeps for c in tiles)
-    overlapping = min(-(-OVERLAP // sweeps), -(-blocks // SHORTEST))
-    return -(-blocks // max(chunks, overlapping))
+    streamed = max(
+        gn + (0 if 2 * gm * c.blocks <= machine.l1_entries else gm)
+        for c, (gm, gn) in zip(tiles, sizes, strict=True)
+    )
+
+    def cost(chunks: int) -> int:
+        nk = -(-blocks // chunks)
+        return port * GROUP_WORDS * streamed * nk + sweeps * chunks * STARTING
+
+    fewest = -(-blocks // longest)
+    most = max(fewest, -(-blocks // SHORTEST))
+    work = sum(
+        instances * c.sweeps * costs.gemm(machine, gm, gn, c.blocks).cycles
+        for c, (gm, gn) in zip(tiles, sizes, strict=True)
+    )
+    found = {chunks: cost(chunks) for chunks in range(fewest, most + 1)}
+    enough = min(found.values()) + NEGLIGIBLE * work
+    return -(-blocks // next(chunks for chunks, least in found.items() if least <= enough))
