@@ -107,7 +107,7 @@ def attention(
     }
     tries = [
         (kernel_for(keys is not None, bias is not None, positions), used, knobs | chosen)
-        for positions, used, chosen in masked(operands, queries, count, causal)
+        for positions, used, chosen in masked(operands, queries, count, causal, keys is not None)
     ]
     result, split = side_by_side(device, shape, groups)
     fitting.run(tries, split)
@@ -125,23 +125,31 @@ def side_by_side(device: Session, shape: tuple[int, ...], groups: int) -> tuple[
 
 
 def masked(
-    operands: list[Tensor], queries: int, count: int, causal: bool
+    operands: list[Tensor], queries: int, count: int, causal: bool, hidden: bool
 ) -> Iterator[tuple[bool, list[Tensor], dict[str, Any]]]:
     """Yield ways to cut queries into blocks, best first, and to hide keys from them.
 
-    Each is whether positions are operands, all operands, and knobs.
+    Each is whether positions are operands, all operands, and knobs. `hidden` tells that some keys
+    are hidden from all queries.
     """
     offset = count - queries
-    causal = causal and queries > 1  # a single query sees all keys
-    if causal and offset >= 0 and offset % BLOCK_K == 0:
-        # Blocks of keys that no query of a block sees are left out.
-        yield False, operands, {"block_q": BLOCK_K, "causal": True, "offset": offset}
-    if causal:
-        last = tensor(np.arange(queries) + offset, dtype="fp32")
-        operands = [*operands, last, tensor(np.arange(count), dtype="fp32")]
-    for block in BLOCKS_Q:
-        if block < queries + BLOCKS_Q[-1]:
-            yield causal, operands, {"block_q": block}
+    if not causal or queries == 1:  # a single query sees all keys
+        yield from ((False, operands, {"block_q": n}) for n in blocks(queries))
+        return
+    # Blocks of keys that no query of a block sees are left out, where blocks are aligned.
+    triangle = {"block_q": BLOCK_K, "causal": True}
+    if offset == 0 and not hidden:
+        yield False, operands, triangle
+    last = tensor(np.arange(queries) + offset, dtype="fp32")
+    operands = [*operands, last, tensor(np.arange(count), dtype="fp32")]
+    if offset >= 0 and offset % BLOCK_K == 0:
+        yield True, operands, triangle | {"offset": offset}
+    yield from ((True, operands, {"block_q": n}) for n in blocks(queries))
+
+
+def blocks(queries: int) -> Iterator[int]:
+    """Yield numbers of queries for a block, none of which leaves much of it empty."""
+    return (block for block in BLOCKS_Q if block < queries + BLOCKS_Q[-1])
 
 
 def grouped(x: Tensor, groups: int, own: int) -> Tensor:

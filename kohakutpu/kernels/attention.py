@@ -15,7 +15,9 @@ from inspect import Parameter, Signature
 
 import numpy as np
 
+from kohakuaccel.errors import KernelError
 from kohakuaccel.lang import dims, sweep, units
+from kohakuaccel.source import caller
 from kohakutpu import lang as L
 from kohakutpu.lang import Kernel, kernel
 
@@ -31,9 +33,12 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
 
     Its knobs are the block of queries, ``block_q``, a multiple of 4, and of keys, ``block_k``, a
     multiple of 32; ``scale``, a positive number or ``"auto"`` for ``D**-0.5``; the precisions of
-    the contractions, ``scores`` and ``values``; and ``nk`` as in `contraction`. With ``causal``
-    query ``m`` sees keys up to ``m + offset``, the last query the last key: both blocks are then
-    the same, and ``offset`` is a multiple of them. Bits depend neither on ``block_q`` nor ``nk``.
+    the contractions, ``scores`` and ``values``; and ``nk`` as in `contraction`. Bits depend neither
+    on ``block_q`` nor on ``nk``.
+
+    With ``causal`` query ``m`` sees keys up to ``m + offset``, the last query the last key, and
+    blocks of keys that a block of queries does not see are left out. Both blocks are then the same
+    and ``offset`` is a multiple of them. It needs `positions` beside ``keys`` or with an ``offset``.
 
     Parameters
     ----------
@@ -55,6 +60,12 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
     tensors["o"] = L.Out(..., Q, E)
 
     def attention(*operands, block_q, block_k, nk, scale, causal, offset, scores, values):
+        if causal and not positions and (keys or offset):
+            raise KernelError(
+                "a causal mask beside `keys` or with an offset needs the positions of both sides",
+                loc=caller(),
+                fix="use kernel_for(..., positions=True)",
+            )
         given = dict(zip(tensors, operands, strict=True))
         q, k, v, o = (given[name] for name in "qkvo")
         factor = (D**-0.5 if scale == "auto" else scale) * LOG2_E
@@ -85,11 +96,13 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
                 out <<= out * shrink + part
                 top <<= new
 
-            if causal:
-                before = offset // block_k
-                for j in sweep(i + before):
+            if causal and positions:  # what no query of the block sees is left out
+                for j in sweep(i + (offset // block_k + 1)):
                     go_over(j)
-                go_over(i + before, L.table(np.tril(np.ones((block_k, block_k)))))
+            elif causal:
+                for j in sweep(i):
+                    go_over(j)
+                go_over(i, L.table(np.tril(np.ones((block_k, block_k)))))
             else:
                 for j in sweep(k.rows(block_k)):
                     go_over(j)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kohakuaccel.errors import CallError
+from kohakuaccel.errors import CallError, KernelError
 from kohakutpu import api as ktpu
 from kohakutpu.api.attention import BLOCK_K, PRECISIONS
 from kohakutpu.kernels.attention import kernel_for
@@ -185,6 +185,32 @@ def test_heads_side_by_side_are_no_copy(hostile: ktpu.Session) -> None:
     want = stated(*(values[:, :, i].transpose(0, 2, 1, 3) for i in range(3)))
     oracle.assert_same_bits(ours.numpy(), want)
     oracle.assert_same_bits(merged.numpy(), want.transpose(0, 2, 1, 3).reshape(2, 20, 128))
+
+
+@pytest.mark.parametrize("forms", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("shape", [(100, 100), (30, 94), (70, 60)])
+def test_causal_beside_other_masks(shape: tuple[int, int], forms: tuple[bool, bool]) -> None:
+    values, (queries, count) = operands(*shape, 32, 20, 2), shape
+    keys = (np.random.default_rng(4).random((2, count)) > 0.4).astype(np.float16)
+    bias = normal(2, *shape, seed=5)
+    visible = np.tril(np.ones(shape, bool), count - queries)
+    visible = visible & (keys != 0)[:, None, :] if forms[0] else visible
+    masks = {
+        n: tensor(x)
+        for n, x, used in zip(("keys", "bias"), (keys, bias), forms, strict=True)
+        if used
+    }
+    ours = ktpu.attention(*(tensor(x) for x in values), **masks, causal=True, precision="fast")
+    want = stated(*values, visible=visible, bias=bias if forms[1] else None)
+    oracle.assert_same_bits(ours.numpy(), want)
+
+
+def test_what_the_kernel_cannot_mask() -> None:
+    q, keys = ktpu.zeros((8, 8)), ktpu.zeros((8,))
+    with pytest.raises(KernelError, match="needs the positions"):
+        kernel_for(keys=True)(q, q, q, keys, block_q=32, block_k=32, causal=True)
+    with pytest.raises(KernelError, match="needs the positions"):
+        kernel_for()(q, q, q, block_q=32, block_k=32, causal=True, offset=32)
 
 
 @pytest.mark.parametrize("lead", [(), (4,), (1,), (2, 1), (2, 4), (1, 4)])
