@@ -38,7 +38,8 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
 
     With ``causal`` query ``m`` sees keys up to ``m + offset``, the last query the last key, and
     blocks of keys that a block of queries does not see are left out. Both blocks are then the same
-    and ``offset`` is a multiple of them. It needs `positions` beside ``keys`` or with an ``offset``.
+    and ``offset`` is a multiple of them. Beside ``keys``, or with an ``offset``, it needs
+    `positions`.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from kohakutpu.kernels.rows import LOG2_E
 from kohakutpu.lang import kernel
 
 M, W = dims("M, W")
-PIECE = 512
+PIECE = 256
 CHUNKS = PIECE // 32
 
 
