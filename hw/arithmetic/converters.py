@@ -5,44 +5,48 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.bits import normalise, round_up, shift_right
-from hw.arithmetic.formats import HALF_INFINITY, HALF_NAN, NAN, Float16, Float32
+from hw.arithmetic.formats import HALF_INFINITY, HALF_NAN, Float16, Float32
 from hw.arithmetic.pipeline import Stages
 
 REBIAS = 127 - 15
 
 
 class Widener(wiring.Component):
-    """``o = i``, exactly: FP16 to FP32.
+    """``o = i``, exactly: FP16 to FP32; or FP32 as it is.
 
     Members
     -------
-    i : In(Float16)
-        Operand, subnormals included.
+    is_half : In(1)
+        Of what format `i` is.
+    i : In(32)
+        Operand; FP16, subnormals included, in the low half.
     o : Out(Float32)
-        The same number, `latency` cycles later; every NaN is 0x7FC00000.
+        The same number, `latency` cycles later; of FP16 every NaN is 0x7FC00000.
     """
 
     latency = 1
 
     def __init__(self) -> None:
-        super().__init__({"i": In(Float16), "o": Out(Float32)})
+        super().__init__({"is_half": In(1), "i": In(32), "o": Out(Float32)})
 
     def elaborate(self, platform: object) -> Module:
         """Move the fields; normalise a subnormal."""
         m = Module()
         stage = Stages(m)
-        i = self.i
-        normal = Cat(Const(0, 13), i.fraction, (i.exponent + REBIAS)[:8])
+        i = Float16(self.i[:16])
+        normal = Cat(i.fraction, (i.exponent + REBIAS)[:8])
         places, count = normalise(m, i.fraction, (8, 4, 2, 1))
-        subnormal = Cat(Const(0, 14), places[:9], (REBIAS - count)[:8])
-        special = Cat(Const(0, 23), Const(255, 8))
+        subnormal = Cat(Const(0, 1), places[:9], (REBIAS - count)[:8])
+        is_special = i.exponent == 31
+        is_nan = is_special & i.fraction.any()
         magnitude = Mux(
-            i.exponent == 31,
-            special,
+            is_special,
+            Cat(Const(0, 9), is_nan, Const(255, 8)),
             Mux(i.exponent != 0, normal, Mux(i.fraction.any(), subnormal, 0)),
-        )[:31]
-        nan = (i.exponent == 31) & i.fraction.any()
-        m.d.comb += self.o.eq(stage(o=Mux(nan, NAN, Cat(magnitude, i.sign))).o)
+        )[:18]
+        wide = Cat(magnitude, i.sign & ~is_nan)
+        low = Mux(self.is_half, 0, self.i[:13])[:13]
+        m.d.comb += self.o.eq(stage(o=Cat(low, Mux(self.is_half, wide, self.i[13:]))).o)
         assert stage.count == self.latency
         return m
 

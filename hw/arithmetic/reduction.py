@@ -12,10 +12,12 @@ pairs; it took G cycles or more to arrive, so nothing ever has to wait on the wa
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.adder import Adder, Combine
+from hw.arithmetic.bits import wire
 from hw.arithmetic.formats import Float32
 from hw.arithmetic.pipeline import delayed
 
@@ -43,6 +45,32 @@ def identity(op: Value) -> Value:
     )
 
 
+def pair(m: Module, segment: str, valid: Value, item: Value, taken: Value) -> tuple[Value, Value]:
+    """Hold the first half of a pair until the second comes.
+
+    Parameters
+    ----------
+    m : Module
+        Where the half is held.
+    segment : str
+        As of `PairCombiner`.
+    valid, item : Value
+        A half. A second one must stay until it is `taken`.
+    taken : Value
+        The pair goes, if there is one.
+
+    Returns
+    -------
+    (Value, Value)
+        Whether `item` completes a pair, and the first half's number, the identity if there is none.
+    """
+    holds, held = Signal(), Signal(Float32)
+    complete = wire(m, valid & (holds | item[segment]), "complete")
+    with m.If(valid & (~complete | taken)):
+        m.d.sync += [holds.eq(~complete), held.eq(item.value)]
+    return complete, wire(m, Mux(holds, held.as_value(), identity(item.op)), "first")
+
+
 class PairCombiner(wiring.Component):
     """Combines neighbours in time: the first item with the second, the third with the fourth.
 
@@ -68,20 +96,79 @@ class PairCombiner(wiring.Component):
         super().__init__({"valid": In(1), "i": In(Item), "o_valid": Out(1), "o": Out(Item)})
 
     def elaborate(self, platform: object) -> Module:
-        """Hold the first half of a pair until the second comes."""
+        """Add the halves."""
         m = Module()
         m.submodules.adder = adder = Adder()
-        holds, held = Signal(), Signal(Float32)
-        complete = self.valid & (holds | self.i[self._segment])
-        with m.If(self.valid):
-            m.d.sync += [holds.eq(~complete), held.eq(self.i.value)]
+        complete, first = pair(m, self._segment, self.valid, self.i, Const(1, 1))
         m.d.comb += [
             adder.op.eq(self.i.op),
             adder.a.eq(self.i.value),
-            adder.b.eq(Mux(holds, held, identity(self.i.op))),
+            adder.b.eq(first),
             self.o_valid.eq(delayed(m, complete, self.latency, reset=True)),
             self.o.eq(delayed(m, self.i, self.latency)),
             self.o.value.eq(adder.o),
+        ]
+        return m
+
+
+class PairLevels(wiring.Component):
+    """What several `PairCombiner` in a row do, with one adder: for items that come seldom.
+
+    A sum that makes a pair complete goes straight back into the adder; what comes in waits.
+
+    Parameters
+    ----------
+    segment : str
+        As of `PairCombiner`.
+    levels : int
+        How many, 2 or more.
+
+    Members
+    -------
+    valid, ready, i, partner : In(1), Out(1), In(Item), In(32)
+        A pair of the first level, taken if `ready`: the second half, and the first.
+    o_valid, o : Out(1), Out(Item)
+        What the last level combined, with the marks of its second half.
+    """
+
+    def __init__(self, segment: str, levels: int) -> None:
+        self._segment, self._levels = segment, levels
+        super().__init__(
+            {
+                "valid": In(1),
+                "ready": Out(1),
+                "i": In(Item),
+                "partner": In(32),
+                "o_valid": Out(1),
+                "o": Out(Item),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Combine what comes back before what comes in."""
+        m = Module()
+        m.submodules.adder = adder = Adder()
+        again, issue = Signal(), Signal()
+        item, partner, level = Signal(Item), Signal(32), Signal(range(self._levels))
+        returns = delayed(m, issue, Adder.latency, reset=True)
+        from_level = delayed(m, level, Adder.latency)
+        back = Signal(Item)
+        m.d.comb += [back.eq(delayed(m, item, Adder.latency)), back.value.eq(adder.o)]
+
+        m.d.comb += [item.eq(self.i), partner.eq(self.partner)]
+        for n in range(1, self._levels):
+            here = returns & (from_level == n - 1)
+            complete, first = pair(m, self._segment, here, back, Const(1, 1))
+            with m.If(complete):
+                m.d.comb += [again.eq(1), item.eq(back), partner.eq(first), level.eq(n)]
+        m.d.comb += [
+            self.ready.eq(~again),
+            issue.eq(again | self.valid),
+            adder.op.eq(item.op),
+            adder.a.eq(item.value),
+            adder.b.eq(partner),
+            self.o_valid.eq(returns & (from_level == self._levels - 1)),
+            self.o.eq(back),
         ]
         return m
 
@@ -100,14 +187,22 @@ class Partials(wiring.Component):
     -------
     valid, i : In(1), In(Item)
         A group.
-    o_valid, o : Out(1), Out(Item)
-        A partial; those of a row in ascending order.
+    o_valid, ready, o : Out(1), In(1), Out(Item)
+        A partial, taken if `ready`; those of a row in ascending order.
     """
 
     latency = Adder.latency + PARTIALS * 2  # from a row's last group to its last partial, at most
 
     def __init__(self) -> None:
-        super().__init__({"valid": In(1), "i": In(Item), "o_valid": Out(1), "o": Out(Item)})
+        super().__init__(
+            {
+                "valid": In(1),
+                "i": In(Item),
+                "o_valid": Out(1),
+                "ready": In(1, init=1),
+                "o": Out(Item),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         """Add, keep, hand out."""
@@ -160,7 +255,7 @@ class Partials(wiring.Component):
         m.d.comb += [self.o.value.eq(out.data.value), self.o.op.eq(out.data.op)]
         m.d.comb += self.o.ends_row.eq(ends.bit_select(read, 1))
         m.d.comb += self.o.ends_group.eq(self.o.ends_row)
-        m.d.sync += read.eq(read + self.o_valid)
+        m.d.sync += read.eq(read + (self.o_valid & self.ready))
         return m
 
 
@@ -169,6 +264,11 @@ class RowReduction(wiring.Component):
 
     A row's result leaves `latency` cycles after its last beat or earlier, and in the order of
     the rows.
+
+    With 4 lanes a group of 16 takes four beats, and there is little to do behind the tree: levels
+    share adders, and rows must begin `APART` cycles apart or more. A row of b beats has
+    ``max(b, 3)`` pairs in its groups at most, and ``p + 2`` of its p partials: no more than the
+    cycles that it takes. So nothing waits for an adder but what came while sums were on their way.
 
     Parameters
     ----------
@@ -198,7 +298,9 @@ class RowReduction(wiring.Component):
         If `lanes` is not one of those.
     """
 
-    latency = 4 * Adder.latency + Partials.latency + 3 * PairCombiner.latency
+    latency = 4 * Adder.latency + Partials.latency + 3 * PairCombiner.latency + RING
+
+    APART = 4
 
     def __init__(self, lanes: int) -> None:
         if lanes not in (4, 8, GROUP):
@@ -220,6 +322,11 @@ class RowReduction(wiring.Component):
     def lanes(self) -> int:
         """Elements a beat."""
         return self._lanes
+
+    @staticmethod
+    def shares(lanes: int) -> bool:
+        """Return whether levels share adders."""
+        return lanes == 4
 
     def elaborate(self, platform: object) -> Module:
         """Tree, pairs in time, partials, pairs in time."""
@@ -249,11 +356,44 @@ class RowReduction(wiring.Component):
         marks = delayed(m, Cat(ends_group, self.last), to_tree)
         m.d.comb += item.eq(Cat(values[0], op, marks))
 
+        shares = self.shares(self.lanes)
+        last = self._share(m, valid, item) if shares else self._spread(m, levels, valid, item)
+        m.d.comb += [self.o_valid.eq(last.o_valid), self.o.eq(last.o.value)]
+        return m
+
+    def _spread(self, m: Module, levels: int, valid: Value, item: Value) -> PairCombiner:
+        """Give every level in time an adder; return the last one."""
         in_group = [PairCombiner("ends_group") for _ in range(4 - levels)]
         in_row = [PairCombiner("ends_row") for _ in range(3)]
         for n, part in enumerate([*in_group, Partials(), *in_row]):
             m.submodules[f"part_{n}"] = part
             m.d.comb += [part.valid.eq(valid), part.i.eq(item)]
             valid, item = part.o_valid, part.o
-        m.d.comb += [self.o_valid.eq(valid), self.o.eq(item.value)]
-        return m
+        return in_row[-1]
+
+    def _share(self, m: Module, valid: Value, item: Value) -> PairLevels:
+        """Give the levels in a group one adder, and those in a row; return the latter."""
+        # Pairs wait, not their halves: there are half as many, so the queue gets empty again.
+        shape = data.StructLayout({"item": Item, "partner": 32})
+        m.submodules.pairs = pairs = SyncFIFO(width=shape.size, depth=RING)
+        m.submodules.in_group = in_group = PairLevels("ends_group", 2)
+        m.submodules.partials = partials = Partials()
+        m.submodules.in_row = in_row = PairLevels("ends_row", 3)
+        waiting = data.View(shape, pairs.r_data)
+        in_pair, first = pair(m, "ends_group", valid, item, Const(1, 1))
+        of_row, half = pair(m, "ends_row", partials.o_valid, partials.o, in_row.ready)
+        m.d.comb += [
+            pairs.w_en.eq(in_pair),
+            pairs.w_data.eq(Cat(item, first)),
+            pairs.r_en.eq(in_group.ready),
+            in_group.valid.eq(pairs.r_rdy),
+            in_group.i.eq(waiting.item),
+            in_group.partner.eq(waiting.partner),
+            partials.valid.eq(in_group.o_valid),
+            partials.i.eq(in_group.o),
+            partials.ready.eq(~of_row | in_row.ready),
+            in_row.valid.eq(of_row),
+            in_row.i.eq(partials.o),
+            in_row.partner.eq(half),
+        ]
+        return in_row

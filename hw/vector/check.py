@@ -1,9 +1,10 @@
 """What an EXEC must not do: leave L1 or register file, or write over what it reads."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.arithmetic.pipeline import delayed
 from hw.common.interfaces import BASE_BITS, Fault, code, record_of, resolved
 from hw.common.window import Reach
 from hw.noc.flit import LOCAL_BITS, ROW_BITS, Cause
@@ -13,9 +14,11 @@ from kohakutpu.config import Machine
 RECORD = record_of("V", 1)
 SHAPE = resolved(RECORD)
 WINDOWS = ("a", "b", "c", "dst", "red")
+IN_L1 = ("l1h", "l1f")
+STORED = ("reg", "row", *IN_L1)
 DST, RED = 3, 4
 PAIRS = ((DST, 0), (DST, 1), (DST, 2), (RED, 0), (RED, 1), (RED, 2), (RED, DST))
-END_BITS = ROW_BITS + LOCAL_BITS + 2
+STEP_BITS = BASE_BITS + 1  # what a step beyond a window's last row may reach
 
 
 class Place(data.Struct):
@@ -28,6 +31,14 @@ class Place(data.Struct):
     stride: LOCAL_BITS
     rows: ROW_BITS
     span: LOCAL_BITS
+
+
+class Operand(data.Struct):
+    """A source, or another window as if it were one."""
+
+    kind: 3
+    base: BASE_BITS
+    stride: LOCAL_BITS
 
 
 class Hull(data.Struct):
@@ -82,38 +93,45 @@ class ExecCheck(wiring.Component):
         m = Module()
         task = Signal(SHAPE, reset_less=True)
         m.submodules.reach = reach = Reach(BASE_BITS, LOCAL_BITS)
-        places = self._places(m, task)
-        ends = [Signal(END_BITS, name=f"end_{n}") for n in range(len(WINDOWS))]
+        operands = self._operands(m, task)
+        ends = [Signal(BASE_BITS, name=f"end_{n}", reset_less=True) for n in range(len(WINDOWS))]
         number = Signal(range(8))
         cause = Signal(Cause)
-
-        chosen = Signal(Place)
-        m.d.comb += [
-            chosen.eq(Array(place.as_value() for place in places)[number]),
-            reach.base.eq(chosen.base),
-            reach.stride.eq(chosen.stride),
-            reach.rows.eq(chosen.rows),
-            reach.span.eq(chosen.span),
-            self.o.payload.task.eq(task),
-            self.fault.cause.eq(cause),
-            self.fault.pc.eq(task.pc),
-        ]
-
-        for hull, place, end in zip(self.o.payload.hulls, places, ends, strict=True):
+        for hull, operand, end in zip(self.o.payload.hulls, operands, ends, strict=True):
             m.d.comb += [
-                hull.used.eq(place.used),
-                hull.in_l1.eq(place.in_l1),
-                hull.base.eq(place.base),
+                hull.used.eq(_is_any(operand.kind, *STORED)),
+                hull.in_l1.eq(_is_any(operand.kind, *IN_L1)),
+                hull.base.eq(operand.base),
                 hull.end.eq(end),
             ]
 
         pair = Signal(range(len(PAIRS) + 1))
-        one, other = Signal(Place), Signal(Place)
-        one_end, other_end = Signal(END_BITS), Signal(END_BITS)
-        values = [place.as_value() for place in places]
-        for side, end, index in ((one, one_end, 0), (other, other_end, 1)):
-            m.d.comb += side.eq(Array(values[p[index]] for p in PAIRS)[pair])
-            m.d.comb += end.eq(Array(ends[p[index]] for p in PAIRS)[pair])
+        one_is_red, number_of_other = Signal(), Signal(range(8))
+        with m.Switch(pair):
+            for value, (first, second) in enumerate(PAIRS):
+                with m.Case(value):
+                    m.d.comb += [
+                        one_is_red.eq(first == RED),
+                        number_of_other.eq(second),
+                    ]
+        measures = Signal()
+        chosen = Mux(measures, number, number_of_other)
+        raw_one = Mux(one_is_red, operands[RED].as_value(), operands[DST].as_value())
+        raw_other = Array(operand.as_value() for operand in operands)[chosen]
+        one = self._place(m, task, raw_one, "one")
+        other = self._place(m, task, raw_other, "other")
+        one_end, other_end = Signal(BASE_BITS), Signal(BASE_BITS)
+        m.d.comb += [
+            one_end.eq(Mux(one_is_red, ends[RED], ends[DST])),
+            other_end.eq(Array(ends[: DST + 1])[number_of_other]),
+            reach.base.eq(other.base),
+            reach.stride.eq(other.stride),
+            reach.rows.eq(other.rows),
+            reach.span.eq(other.span),
+            self.o.payload.task.eq(task),
+            self.fault.cause.eq(cause),
+            self.fault.pc.eq(task.pc),
+        ]
         same = (one.kind == other.kind) & (one.base == other.base) & (one.stride == other.stride)
         apart = (
             ~one.used
@@ -124,36 +142,37 @@ class ExecCheck(wiring.Component):
             | (other_end <= one.base)
         )
 
-        at = [Signal(END_BITS, name=f"at_{n}") for n in range(2)]
-        left = [Signal(ROW_BITS, name=f"left_{n}") for n in range(2)]
+        crossed = (task.rows != 1) & (other.stride < other.span)
+        at = [Signal(STEP_BITS, name=f"at_{n}", reset_less=True) for n in range(2)]
+        left = [Signal(ROW_BITS, name=f"left_{n}", reset_less=True) for n in range(2)]
         one_first = at[0] + one.span <= at[1]
         other_first = at[1] + other.span <= at[0]
         last_pair = pair == len(PAIRS) - 1
 
+        # Of the window that was given to `reach` when its end comes.
+        measured = delayed(m, Cat(other.used, other.in_l1, crossed), Reach.latency)
+        used, in_l1, crosses = measured
         with m.FSM():
             with m.State("TAKE"):
                 m.d.comb += self.i.ready.eq(1)
-                m.d.sync += [number.eq(0), pair.eq(0)]
+                m.d.sync += [number.eq(0), pair.eq(0), cause.eq(Cause.NONE)]
                 with m.If(self.i.valid):
                     m.d.sync += task.eq(self.i.payload)
                     m.next = "MEASURE"
             with m.State("MEASURE"):
+                m.d.comb += measures.eq(1)
                 m.d.sync += number.eq(number + 1)
+                limit = Mux(in_l1, self._machine.vl1_words, self._machine.registers)
+                is_dst = number == DST + Reach.latency
+                with m.If(cause == Cause.NONE):
+                    with m.If(used & (reach.end > limit) & (number >= Reach.latency)):
+                        m.d.sync += cause.eq(Mux(in_l1, Cause.L1_RANGE, Cause.REG_RANGE))
+                    with m.Elif(used & is_dst & crosses):
+                        m.d.sync += cause.eq(Cause.OVERLAP)
                 with m.If(number == len(WINDOWS) + Reach.latency):
                     m.next = "RANGES"
             with m.State("RANGES"):
-                found = Cause.NONE
-                for n in reversed(range(len(WINDOWS))):
-                    place = places[n]
-                    limit = Mux(place.in_l1, self._machine.vl1_words, self._machine.registers)
-                    beyond = place.used & (ends[n] > limit)
-                    of_range = Mux(place.in_l1, Cause.L1_RANGE, Cause.REG_RANGE)
-                    if n == DST:
-                        crossed = place.used & (task.rows != 1) & (place.stride < place.span)
-                        found = Mux(crossed, Cause.OVERLAP, found)
-                    found = Mux(beyond, of_range, found)
-                m.d.sync += cause.eq(found)
-                with m.If(Cat(found).any()):
+                with m.If(cause != Cause.NONE):
                     m.next = "FAULT"
                 with m.Else():
                     m.next = "PAIR"
@@ -175,7 +194,10 @@ class ExecCheck(wiring.Component):
                 with m.If(one_first):
                     m.d.sync += [at[0].eq(at[0] + one.stride), left[0].eq(left[0] - 1)]
                 with m.If(other_first):
-                    m.d.sync += [at[1].eq(at[1] + other.stride), left[1].eq(left[1] - 1)]
+                    m.d.sync += [
+                        at[1].eq(at[1] + other.stride),
+                        left[1].eq(left[1] - 1),
+                    ]
                 with m.If(~one_first & ~other_first):
                     m.next = "FAULT"
                 with m.Elif(Mux(one_first, left[0], left[1]) == 1):
@@ -194,37 +216,48 @@ class ExecCheck(wiring.Component):
                 m.d.sync += end.eq(reach.end)
         return m
 
-    def _places(self, m: Module, task: data.View) -> list[Signal]:
+    def _operands(self, m: Module, task: data.View) -> list[data.View]:
+        """Return `WINDOWS` as operands, all with the kinds of a source."""
+        operands = [Signal(Operand, name=f"operand_{name}") for name in WINDOWS]
+        for name, operand in zip(WINDOWS[:RED], operands[:RED], strict=True):
+            window = task[name].payload.window
+            m.d.comb += [operand.base.eq(window.base), operand.stride.eq(window.stride)]
+            if name == "dst":
+                for kind in ("reg", *IN_L1):
+                    with m.If(task.dst.kind == code(RECORD, "dst", kind)):
+                        m.d.comb += operand.kind.eq(code(RECORD, "a", kind))
+            else:
+                m.d.comb += operand.kind.eq(task[name].kind)
+        m.d.comb += operands[RED].base.eq(task.red)
+        with m.If(task.reduce != code(RECORD, "reduce", "none")):
+            m.d.comb += operands[RED].kind.eq(code(RECORD, "a", "row"))
+        return operands
+
+    def _place(self, m: Module, task: data.View, bits: Value, name: str) -> data.View:
+        """Return where an operand lies."""
         lanes = self._machine.lanes
-        beats, halves = granules(task.cols, lanes), granules(task.cols, 16)
-        singles, scalars = granules(task.cols, 8), granules(task.rows, lanes)
-        places = [Signal(Place, name=f"place_{name}") for name in WINDOWS]
-        for name, place in zip(WINDOWS[:RED], places[:RED], strict=True):
-            operand = task[name]
-            window = operand.payload.window
-            m.d.comb += [
-                place.base.eq(window.base),
-                place.stride.eq(window.stride),
-                place.rows.eq(task.rows),
-            ]
-            kinds = {"reg": beats, "l1h": halves, "l1f": singles}
-            if name != "dst":
-                kinds["row"] = scalars
-            for kind, span in kinds.items():
-                with m.If(operand.kind == code(RECORD, name, kind)):
-                    m.d.comb += [
-                        place.used.eq(1),
-                        place.in_l1.eq(kind in ("l1h", "l1f")),
-                        place.kind.eq(code(RECORD, "a", kind)),
-                        place.span.eq(span),
-                    ]
-                    if kind == "row":
-                        m.d.comb += [place.stride.eq(0), place.rows.eq(1)]
+        operand, place = Signal(Operand, name=name), Signal(Place, name=f"place_{name}")
+        kind = operand.kind
+        is_row = kind == code(RECORD, "a", "row")
         m.d.comb += [
-            places[RED].used.eq(task.reduce != code(RECORD, "reduce", "none")),
-            places[RED].kind.eq(code(RECORD, "a", "row")),
-            places[RED].base.eq(task.red),
-            places[RED].rows.eq(1),
-            places[RED].span.eq(scalars),
+            operand.eq(bits),
+            place.used.eq(_is_any(kind, *STORED)),
+            place.in_l1.eq(_is_any(kind, *IN_L1)),
+            place.kind.eq(kind),
+            place.base.eq(operand.base),
+            place.stride.eq(Mux(is_row, 0, operand.stride)),
+            place.rows.eq(Mux(is_row, 1, task.rows)),
         ]
-        return places
+        with m.If(is_row):
+            m.d.comb += place.span.eq(granules(task.rows, lanes))
+        with m.Elif(kind == code(RECORD, "a", "reg")):
+            m.d.comb += place.span.eq(granules(task.cols, lanes))
+        with m.Elif(kind == code(RECORD, "a", "l1h")):
+            m.d.comb += place.span.eq(granules(task.cols, 16))
+        with m.Else():
+            m.d.comb += place.span.eq(granules(task.cols, 8))
+        return place
+
+
+def _is_any(kind: Value, *names: str) -> Value:
+    return Cat(kind == code(RECORD, "a", name) for name in names).any()

@@ -4,16 +4,17 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.arithmetic.multiply_add import MultiplyAdd
 from hw.common.interfaces import Engine, code
 from hw.common.receipts import InOrder, Receipts
 from hw.common.rows import RowSender
-from hw.common.window import SPAN_BITS, Reach, words_of
-from hw.noc.buffer import ElasticBuffer
-from hw.noc.flit import STRIDE_BITS, Cause, Flit
+from hw.common.window import SPAN_BITS, words_of
+from hw.noc.buffer import Register
+from hw.noc.flit import ROW_BITS, STRIDE_BITS, Cause, Flit
 from hw.vector.l1 import WideReadPort, banks_for
 from hw.vector.quarters import QuarterSender
 from hw.vector.reader import Window, WindowReader
-from kohakutpu.config import ADDRESS_BITS, KBLOCK, Machine
+from kohakutpu.config import KBLOCK, Machine
 
 
 class DrainEngine(wiring.Component):
@@ -56,7 +57,7 @@ class DrainEngine(wiring.Component):
         record = engine.signature.record
         m.submodules.receipts = receipts = Receipts()
         m.submodules.in_order = in_order = InOrder()
-        m.submodules.reach = reach = Reach(ADDRESS_BITS, STRIDE_BITS)
+        m.submodules.reach = reach = MultiplyAdd(ROW_BITS, STRIDE_BITS, serial=self._banks == 1)
         window, starts = Signal(Window), Signal()
         rows, ready = self._sender(m, window, starts)
         task = Signal.like(engine.i.payload, reset_less=True)
@@ -119,28 +120,32 @@ class DrainEngine(wiring.Component):
                 ]
                 m.next = "OWN"
             with m.State("OWN"):
+                rows_read = Mux(tiles, task.rows >> 2, task.rows)
                 m.d.comb += [
-                    reach.base.eq(task.l1),
-                    reach.stride.eq(task.l1_stride),
-                    reach.rows.eq(Mux(tiles, task.rows >> 2, task.rows)),
-                    reach.span.eq(span),
-                ]
-                m.next = "RECEIVER"
-            with m.State("RECEIVER"):
-                blocks = (task.cols + (KBLOCK - 1))[KBLOCK.bit_length() - 1 :]
-                m.d.comb += [
-                    reach.base.eq(task.mem),
-                    reach.stride.eq(task.stride),
-                    reach.rows.eq(Mux(is_vector, task.rows, (task.rows + 3) >> 2)),
-                    reach.span.eq(Mux(is_vector, width, blocks)),
+                    reach.start.eq(1),
+                    reach.left.eq(rows_read - 1),
+                    reach.right.eq(task.l1_stride),
+                    reach.plus.eq(task.l1 + span),
                 ]
                 m.next = "OWN_END"
             with m.State("OWN_END"):
-                m.d.sync += bad.eq(reach.end > self._machine.vl1_words)
+                m.d.sync += bad.eq(reach.o > self._machine.vl1_words)
+                with m.If(reach.done):
+                    m.next = "RECEIVER"
+            with m.State("RECEIVER"):
+                blocks = (task.cols + (KBLOCK - 1))[KBLOCK.bit_length() - 1 :]
+                rows_landed = Mux(is_vector, task.rows, (task.rows + 3) >> 2)
+                m.d.comb += [
+                    reach.start.eq(1),
+                    reach.left.eq(rows_landed - 1),
+                    reach.right.eq(task.stride),
+                    reach.plus.eq(task.mem + Mux(is_vector, width, blocks)),
+                ]
                 m.next = "RECEIVER_END"
             with m.State("RECEIVER_END"):
-                m.d.sync += bad.eq(bad | (~to_memory & (reach.end > limit)))
-                m.next = "START"
+                with m.If(reach.done):
+                    m.d.sync += bad.eq(bad | (~to_memory & (reach.o > limit)))
+                    m.next = "START"
             with m.State("START"):
                 with m.If(bad):
                     m.d.comb += engine.fault.valid.eq(in_order.idle)
@@ -162,7 +167,7 @@ class DrainEngine(wiring.Component):
             wiring.connect(m, sender.l1, wiring.flipped(self.l1))
             m.d.comb += [sender.window.eq(window), sender.i.valid.eq(starts)]
             return sender.i.payload, sender.i.ready
-        m.submodules.out = out = ElasticBuffer(Flit)
+        m.submodules.out = out = Register(Flit)
         m.submodules.reader = reader = WindowReader(self._address_bits)
         m.submodules.sender = sender = RowSender(2, self._node)
         wiring.connect(m, sender.o, out.i)

@@ -165,6 +165,14 @@ class ExecEngine(wiring.Component):
         pause = to_registers & shares & (phase == 0)
         if lanes == 16:
             pause = pause | ((task.dst.kind == code(RECORD, "dst", "l1f")) & phase[0])
+        if RowReduction.shares(lanes):
+            since = Signal(range(RowReduction.APART))  # a row began
+            with m.If(issue & (issued.beat == 0)):
+                m.d.sync += since.eq(0)
+            with m.Elif(since != RowReduction.APART - 1):
+                m.d.sync += since.eq(since + 1)
+            early = (issued.beat == 0) & (since != RowReduction.APART - 1)
+            pause = pause | (_reduces(task) & early)
         valid = []
         for n, name in enumerate(SOURCES):
             m.submodules[f"source_{n}"] = source = SourceReader(

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.interfaces import Engine, code, tag
 from hw.common.receipts import InOrder, Receipts
 from hw.common.window import Reach, words_of
-from hw.noc.buffer import ElasticBuffer
+from hw.noc.buffer import Register
 from hw.noc.flit import LOCAL_BITS, Buffer, Cause, Flit, Form, Kind
 
 READ, CLEAR = 0, 1  # tags of an instruction that sends both
@@ -45,7 +45,7 @@ class FillEngine(wiring.Component):
         m = Module()
         engine = self.engine
         record = engine.signature.record
-        m.submodules.out = out = ElasticBuffer(Flit)
+        m.submodules.out = out = Register(Flit)
         m.submodules.receipts = receipts = Receipts()
         m.submodules.in_order = in_order = InOrder()
         m.submodules.reach = reach = Reach(LOCAL_BITS + 1, LOCAL_BITS)

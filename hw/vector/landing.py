@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.interfaces import Landed
-from hw.noc.flit import LOCAL_BITS, NODE_BITS, ROW_BITS, TAG_BITS, Flit, Kind
+from hw.noc.flit import LOCAL_BITS, NODE_BITS, ROW_BITS, TAG_BITS, WORD_BITS, Flit, Kind
 from hw.vector.l1 import WritePort
 
 
@@ -46,18 +46,19 @@ class Landing(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Hold a flit; a CLEAR walks its rectangle."""
         m = Module()
-        held, flit = Signal(), Signal(Flit, reset_less=True)
+        held, is_clear = Signal(), Signal(reset_less=True)
+        word = Signal(WORD_BITS, reset_less=True)  # of a CLEAR the zeros that it writes
+        words = Signal(LOCAL_BITS, reset_less=True)
+        fields = Signal.like(self.i.payload.fields.data, reset_less=True)
         row_base = Signal(LOCAL_BITS, reset_less=True)
         column = Signal(LOCAL_BITS)
         rows_left = Signal(ROW_BITS, reset_less=True)
-        fields = flit.fields.data
-        is_clear = flit.kind == Kind.CLEAR
-        row_done = ~is_clear | (column + 1 == flit.word.clear.words)
+        row_done = ~is_clear | (column + 1 == words)
         done = Signal()
         m.d.comb += [
             self.write.valid.eq(held),
             self.write.address.eq(row_base + column),
-            self.write.word.eq(Mux(is_clear, 0, flit.word.raw)),
+            self.write.word.eq(word),
             self.step.eq(self.write.granted),
             self.requester.eq(fields.requester),
             self.tag.eq(fields.tag),
@@ -76,10 +77,15 @@ class Landing(wiring.Component):
                     rows_left.eq(rows_left - 1),
                 ]
         with m.If(self.i.ready):
+            arriving = self.i.payload
+            clears = arriving.kind == Kind.CLEAR
             m.d.sync += [
                 held.eq(self.i.valid),
-                flit.eq(self.i.payload),
-                row_base.eq(self.i.payload.fields.data.landing.offset),
-                rows_left.eq(self.i.payload.word.clear.rows),
+                is_clear.eq(clears),
+                fields.eq(arriving.fields.data),
+                word.eq(Mux(clears, 0, arriving.word.raw)),
+                words.eq(arriving.word.clear.words),
+                row_base.eq(arriving.fields.data.landing.offset),
+                rows_left.eq(arriving.word.clear.rows),
             ]
         return m

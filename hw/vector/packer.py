@@ -86,7 +86,7 @@ class WordPacker(wiring.Component):
 
         # A word fills from its start, and whatever does not come stays zero.
         width, most = len(halves), min(len(singles), WORD_BITS)
-        word = [Signal(width, name=f"slot_{n}") for n in range(parts[1])]
+        word = [Signal(width, name=f"slot_{n}", reset_less=True) for n in range(parts[1])]
         for n, slot in enumerate(word):
             first = n * width % most
             early = Mux(self.is_half, half == n, single == n * width // most)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw.arithmetic.adder import Adder, Combine
 from hw.arithmetic.comparator import Choice, Comparator
 from hw.arithmetic.converters import Widener
-from hw.arithmetic.formats import Float16, Float32
+from hw.arithmetic.formats import Float32
 from hw.arithmetic.multiplier import Multiplier
 from hw.arithmetic.pipeline import delayed
 from hw.arithmetic.seeds import Seed, SeedUnit
@@ -83,12 +83,13 @@ class VectorPipe(wiring.Component):
         """Build the lanes; every path through one takes the same time."""
         m = Module()
         to_combined = Multiplier.latency + Adder.latency
-        widened = delayed(m, self._control(m), Widener.latency)
+        control = self._control(m)
+        widened = delayed(m, control, Widener.latency)
         combined = delayed(m, widened, to_combined)
         finished = delayed(m, combined, SeedUnit.latency)
         m.d.comb += self.o_valid.eq(delayed(m, self.valid, self.latency, reset=True))
         for n in range(self._lanes):
-            a, b, c = (self._operand(m, widened, source, n) for source in range(3))
+            a, b, c = (self._operand(m, control, source, n) for source in range(3))
             m.submodules[f"multiplier_{n}"] = multiplier = Multiplier()
             m.submodules[f"adder_{n}"] = adder = Adder(orders=False)
             m.submodules[f"comparator_{n}"] = comparator = Comparator()
@@ -140,11 +141,8 @@ class VectorPipe(wiring.Component):
 
     def _operand(self, m: Module, control: data.View, source: int, lane: int) -> data.View:
         m.submodules[f"widener_{source}_{lane}"] = widener = Widener()
-        raw = getattr(self, f"source_{source}")[lane]
-        plain = delayed(m, raw, Widener.latency)
-        operand = Signal(Float32, name=f"operand_{source}_{lane}")
         m.d.comb += [
-            widener.i.eq(Float16(raw[:16])),
-            operand.eq(Mux(control.halves[source], widener.o.as_value(), plain)),
+            widener.is_half.eq(control.halves[source]),
+            widener.i.eq(getattr(self, f"source_{source}")[lane]),
         ]
-        return operand
+        return widener.o

@@ -74,7 +74,7 @@ class ScalarPacker(wiring.Component):
             }
         )
         m.submodules.queue = queue = Chain(shape, DEPTH)
-        filled, row = Signal(shape), Signal(ROW_BITS)
+        filled, row = Signal(shape, reset_less=True), Signal(ROW_BITS)
         lane = row[: lanes.bit_length() - 1]
         complete = Signal()
         waiting = queue.o.payload

@@ -180,8 +180,9 @@ class SourceReader(wiring.Component):
         m.d.comb += bits.eq(Mux(kind["row"], scalar, absent))
 
         row_done = self.ends_row & ((lane == lanes - 1) | self.ends)
-        half, half_done = self._part(word, 16)
-        single, single_done = self._part(word, min(32, WORD_BITS // lanes))
+        single, half = self._parts(word, kind["l1h"])
+        single_done = self._is_last(max(8 // lanes, 1))
+        half_done = self._is_last(16 // lanes)
         if lanes == 16:
             single, has_single, pops_single = self._pair(m, has, word)
         else:
@@ -203,14 +204,19 @@ class SourceReader(wiring.Component):
             beat = Mux(kind["reg"], self.found.word_select(n, 32), bits)
             m.d.comb += self.elements[n].eq(Mux(in_l1, words, beat))
 
-    def _part(self, word: Value, size: int) -> tuple[Value, Value]:
-        """Return the beat in a word of elements of `size` bits, and whether it is the last one."""
-        width = self._lanes * size
-        parts = WORD_BITS // width
+    def _parts(self, word: Value, is_half: Value) -> tuple[Value, Value]:
+        """Return a beat's FP32 elements in their word, and the FP16 ones of them or instead."""
+        single = min(32 * self._lanes, WORD_BITS)
+        half = 16 * self._lanes
+        nested, parts = single // half, WORD_BITS // single
+        index = Mux(is_half, self.beat >> (nested - 1), self.beat)
+        outer = word.word_select(index[: (parts - 1).bit_length()], single) if parts > 1 else word
+        return outer, outer.word_select(self.beat[0], half) if nested > 1 else outer
+
+    def _is_last(self, parts: int) -> Value:
+        """Return whether the beat is the last one in its word of `parts`."""
         part = self.beat[: (parts - 1).bit_length()]
-        if parts == 1:
-            return word, Const(1, 1)
-        return word.word_select(part, width), self.ends_row | (part == parts - 1)
+        return self.ends_row | (part == parts - 1) if parts > 1 else Const(1, 1)
 
     def _pair(self, m: Module, has: Value, word: Value) -> tuple[Value, Value, Value]:
         """Put a beat of two words together; return it, whether it is there, and if a word goes."""

@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,6 +21,14 @@ def simulators() -> dict[int, Simulator]:
     return {lanes: Simulator(RowReduction(lanes)) for lanes in LANES}
 
 
+def apart(at: np.ndarray, beats: list[int]) -> np.ndarray:
+    """Put beats off so that rows begin as far apart as they must."""
+    at, firsts = at.copy(), np.cumsum([0, *beats[:-1]])
+    for before, first in pairwise(firsts):
+        at[first:] += max(at[before] + RowReduction.APART - at[first], 0)
+    return at
+
+
 @dataclass
 class Rows:
     """Rows of any lengths, one operation each."""
@@ -38,6 +47,9 @@ class Rows:
         total = sum(beats)
         cycles = int(total / (1 - gaps)) + 1
         at = np.sort(rng.permutation(cycles)[:total]) if gaps else np.arange(total)
+        if lanes == 4:
+            at = apart(at, beats)
+            cycles = int(at[-1]) + 1
         valid = np.zeros(cycles, bool)
         valid[at] = True
         elements = rng.integers(0, 1 << 32, (cycles, lanes), np.uint32)
@@ -106,6 +118,16 @@ def test_any_lengths_in_any_order(simulators: dict[int, Simulator], lanes: int) 
     rng = np.random.default_rng(4)
     lengths = rng.choice([1, 2, 5, 15, 16, 17, 31, 100, 128, 129, 144, 255, 256], 600).tolist()
     random_rows(lengths, 5).check(simulators[lanes], lanes)
+
+
+@pytest.mark.parametrize("beats", [1, 3, 4, 5, 9, 17, 18])
+def test_shared_adders_that_never_rest(simulators: dict[int, Simulator], beats: int) -> None:
+    # Rows of 5 beats have 5 pairs in their groups, rows of 1 beat 3 pairs of partials in 4 cycles.
+    rng = np.random.default_rng(beats)
+    lengths = [
+        4 * n for n in [*rng.choice([1, 5, 33, beats], 40), *[beats] * 300, 32, 64, *[5] * 99]
+    ]
+    random_rows(lengths, beats).check(simulators[4], 4)
 
 
 @pytest.mark.parametrize("lanes", LANES)
