@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from compiler.analysis import check, check_capacity, check_specialised
 from compiler.passes.choose import choose_knobs
 from compiler.passes.encode import encode
-from compiler.passes.place import Placed, Round, place_stages
+from compiler.passes.place import THRIFT, Placed, Round, place_stages
 from compiler.passes.roll import Line, roll
 from compiler.passes.simplify import merge_syncs, simplify
 from compiler.passes.specialise import ArgSpec, Specialised, specialise
@@ -23,7 +23,7 @@ from compiler.passes.synchronise import unit_trees
 from compiler.plan import Plan, flat, make_plan
 from compiler.program import UnitTree
 from compiler.tree import show_trees, verify_trees
-from kohakuaccel.errors import InternalError
+from kohakuaccel.errors import CapacityError, InternalError
 from kohakuaccel.image import Image
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Trace
@@ -75,6 +75,7 @@ class Compilation:
         default_factory=list[tuple[UnitTree, "list[Line]"]]
     )
     image: Image | None = None
+    thrift: int = 0
 
 
 class Pass(Protocol):
@@ -171,7 +172,8 @@ class PlacePass:
     name: str = "place"
 
     def run(self, state: Compilation) -> None:
-        state.placed = place_stages(state.stages, _specialised(state), state.machine)
+        places = THRIFT[state.thrift]
+        state.placed = place_stages(state.stages, _specialised(state), state.machine, places)
 
     def verify(self, state: Compilation) -> None:
         if len(state.placed) != len(state.stages):
@@ -307,8 +309,17 @@ def compile_kernel(
     """
     chosen = (os.environ.get("KTPU_DUMP", "") if dump is None else dump).split(",")
     state = Compilation(kernel, specs, knobs, machine, out_strides)
-    for step in PASSES:
-        step.run(state)
+    steps = list(PASSES)
+    while steps:
+        step = steps.pop(0)
+        try:
+            step.run(state)
+        except CapacityError:
+            if step.name != "roll" or state.thrift + 1 == len(THRIFT):
+                raise
+            state.thrift += 1
+            steps = [*PASSES[[one.name for one in PASSES].index("place") :]]
+            continue
         step.verify(state)
         if step.name in chosen or "all" in chosen:
             print(f"--- after {step.name}\n{step.show(state)}", file=sys.stderr)

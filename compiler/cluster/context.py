@@ -49,6 +49,8 @@ class ClusterContext:
         What is left of L1A and L1B.
     sharing : float
         How many clusters fill through one memory port.
+    places : int
+        How many places a tile may have in the accumulator.
     """
 
     machine: Machine
@@ -62,6 +64,7 @@ class ClusterContext:
     landings: Mapping[Accumulate, Landing]
     l1: Mapping[Side, Allocator]
     sharing: float = 1.0
+    places: int = 2
 
 
 @dataclass(eq=False, slots=True)

@@ -154,7 +154,7 @@ class Windows:
         sizes = [tile.gm.evaluate(env) * tile.gn.evaluate(env) for tile in tiles]
         places = places_of_tiles(body, dict(zip(tiles, sizes, strict=True)), accumulator.left)
         for tile, size in zip(tiles, sizes, strict=True):
-            slots = places[tile]
+            slots = min(places[tile], context.places)
             base = accumulator.allocate(
                 f"tile `{tile.name}`", size * slots, tile.loc, "use smaller gm, gn"
             )

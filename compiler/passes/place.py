@@ -86,11 +86,26 @@ class Round:
     body: list[Placed | Round]
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How many places windows may have: where a tile is contracted, and where it is handed over."""
+
+    tiles: int = 2
+    windows: int = 2
+
+
+THRIFT = (Places(), Places(1, 2), Places(1, 1))
+"""What to try in turn: the fewer places, the fewer address registers, and the less overlaps."""
+
+
+SINGLE = "tiles have one place each: with two, the program needs more address registers than are"
+
+
 def place_stages(
-    parts: Sequence[Part], program: Specialised, machine: Machine
+    parts: Sequence[Part], program: Specialised, machine: Machine, places: Places = THRIFT[0]
 ) -> list[Placed | Round]:
     """Lower all stages; see :func:`place_stage`."""
-    return _place(parts, program, machine, {node.id: {} for node in machine.nodes})
+    return _place(parts, program, machine, {node.id: {} for node in machine.nodes}, places)
 
 
 def _place(
@@ -98,26 +113,31 @@ def _place(
     program: Specialised,
     machine: Machine,
     outer: Mapping[int, Indices],
+    places: Places,
 ) -> list[Placed | Round]:
     result: list[Placed | Round] = []
     for part in parts:
         if isinstance(part, Stage):
-            result.append(place_stage(part, program, machine, outer))
+            result.append(place_stage(part, program, machine, outer, places))
             continue
         if isinstance(part, Band):
-            result.append(place_band(part, program, machine, outer))
+            result.append(place_band(part, program, machine, outer, places))
             continue
         symbol = part.index.symbol
         loops = {node: Loop(symbol.name, part.count) for node in outer}
         inside = {
             node: {**indices, symbol: IndexValue(0, loops[node])} for node, indices in outer.items()
         }
-        result.append(Round(loops, part.count, _place(part.body, program, machine, inside)))
+        result.append(Round(loops, part.count, _place(part.body, program, machine, inside, places)))
     return result
 
 
 def place_band(
-    band: Band, program: Specialised, machine: Machine, outer: Mapping[int, Indices]
+    band: Band,
+    program: Specialised,
+    machine: Machine,
+    outer: Mapping[int, Indices],
+    places: Places = THRIFT[0],
 ) -> Placed:
     """Lower the stages of a band, one after the other on every unit, without barriers.
 
@@ -130,12 +150,12 @@ def place_band(
     CapacityError
         If an instance does not fit a unit.
     """
-    for slots in (2, 1):
+    for allowed in (places, replace(places, windows=1)):
         parts: list[Placed] = []
         busy: dict[int, int] = {}  # cycles of each unit so far
         for stage in band.stages:
             order = sorted(range(_units(stage, machine)), key=lambda unit: busy.get(unit, 0))
-            part = place_stage(stage, program, machine, outer, order, slots)
+            part = place_stage(stage, program, machine, outer, allowed, order)
             for unit, node in part.units.items():
                 kind = "C" if stage.is_contraction else "V"
                 loads = estimate(part.items[node], kind, machine)
@@ -186,13 +206,12 @@ def place_stage(
     program: Specialised,
     machine: Machine,
     outer: Mapping[int, Indices],
+    places: Places = THRIFT[0],
     order: Sequence[int] | None = None,
-    slots: int = 2,
 ) -> Placed:
     """Lower a stage on every unit that has a share.
 
-    ``outer`` are the loops around it, by node, ``order`` which units get a share first, and
-    ``slots`` how many places a tile may have where it is handed over.
+    ``outer`` are the loops around it, by node, and ``order`` which units get a share first.
 
     Raises
     ------
@@ -212,7 +231,7 @@ def place_stage(
     split = split_axis(counts, units) if counts else 0
     total = counts[split] if counts else 1
     ranges_by_unit = shares(total, units)
-    work = _Work(stage, program, machine, batch, len(ranges_by_unit), slots)
+    work = _Work(stage, program, machine, batch, len(ranges_by_unit), places)
     chosen = range(units) if order is None else order
     for unit, (start, length) in zip(chosen, ranges_by_unit, strict=False):
         ranges = [(0, count) for count in counts]
@@ -324,14 +343,14 @@ class _Work:
         machine: Machine,
         batch: Batch,
         units: int,
-        slots: int = 2,
+        places: Places = THRIFT[0],
     ) -> None:
         self.stage = stage
         self.program = program
         self.machine = machine
         self.batch = batch
         self.vector_body = vector_half(stage.grid.body)
-        self.slots = slots
+        self.places = places
         self.rows = _rows(stage) if stage.is_fused else 0
         self.sharing = sharing([cluster.id for cluster, _ in machine.pairs[:units]], machine)
 
@@ -367,6 +386,7 @@ class _Work:
             shared.landings,
             l1,
             self.sharing,
+            self.places.tiles,
         )
         half = lower_cluster(self.stage.grid.body, context)
         result.items[cluster] = half.body
@@ -374,7 +394,8 @@ class _Work:
         result.shared[vector] = tuple((w.ring.base, w.ring.slots) for w in shared.windows.values())
         landings = shared.landings.values()
         result.shared[cluster] = tuple((w.ring.base, w.ring.slots) for w in landings)
-        result.shares.append(Share(cluster, "C", *where, axes[0].instances, placements))
+        notes = () if self.places.tiles > 1 else (SINGLE,)
+        result.shares.append(Share(cluster, "C", *where, axes[0].instances, placements, notes))
 
     def l1_of(self, cluster: int) -> dict[Side, Allocator]:
         """Return the operand memories of a cluster, empty."""
@@ -400,12 +421,12 @@ class _Work:
         shared = self._landings(cluster, credits, semaphores, entries)
         first = len(semaphores.claims)
         try:
-            slots = self.slots
+            slots = self.places.windows
             return self._with_windows(
                 node, cluster, axes, outer, numbers, semaphores, shared, slots
             )
         except CapacityError:
-            if self.slots == 1:
+            if self.places.windows == 1:
                 raise
             del semaphores.claims[first:]
             return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 1)
@@ -422,7 +443,7 @@ class _Work:
             groups, blocks = tile.gm.evaluate(env), tile.nk.evaluate(env)
             modes = tuple(dict.fromkeys(pair[0] for pair in MODES[tile.precision]))
             size, place = groups * blocks, groups * blocks * len(modes)
-            slots = 2 if 4 * place <= entries.limit else 1
+            slots = self.places.tiles if 4 * place <= entries.limit else 1
             name = f"the operand of {tile.name}"
             fix = "use fewer rows or fewer columns in a block"
             base = entries.allocate(name, slots * place, statement.loc, fix)

@@ -206,7 +206,7 @@ class Selector:
                 if node.op in REDUCTIONS:
                     self._reducers.setdefault(arg, []).append(node)
         for target in targets:
-            if self._is_direct(target):
+            if target.op == "store" and self._is_direct(target):
                 self._stores.setdefault(target.args[0], target)
 
     # -------------------------------------------------------------- patterns

@@ -1,0 +1,41 @@
+"""States that depend on each other: each sees what the others held before."""
+
+import numpy as np
+import pytest
+
+from compiler.tests.golden import assert_same, flush, run, to_fp16
+from kohakuaccel.lang import dims, sweep, units
+from kohakutpu import lang as L
+from kohakutpu.config import preset
+from kohakutpu.lang import kernel
+from kohakutpu.numerics import reduction
+
+pytestmark = pytest.mark.golden
+
+M, K = dims("M, K")
+
+
+@kernel
+def crossed(x=L.In(M, K), y=L.Out(M, K), *, times=3):
+    with units(x.rows(16)) as i:
+        s, c = L.state(1.0, K), L.state(0.0)
+        for _ in sweep(times):
+            v = s * 0.5 - c + x[i]
+            c <<= c + L.row_max(v)
+            s <<= v
+        y[i] <<= s - c
+
+
+@pytest.mark.parametrize("times", [0, 1, 4])
+@pytest.mark.parametrize("shape", [(1, 1), (21, 40), (16, 300)])
+def test_a_value_that_is_reduced_and_kept(shape: tuple[int, int], times: int) -> None:
+    x = np.random.default_rng(shape).normal(size=shape).astype(np.float16)
+    s, c = np.ones(shape, np.float32), np.zeros((shape[0], 1), np.float32)
+    for _ in range(times):
+        v = flush(flush(flush(s * np.float32(0.5)) - c) + x.astype(np.float32))
+        c, s = flush(c + reduction.row_max(v)[:, None]), v
+    for seed in range(3):
+        found = run(
+            crossed, x, machine=preset("small"), knobs={"times": times}, poison=True, seed=seed
+        )
+        assert_same(found, to_fp16(flush(s - c)))
