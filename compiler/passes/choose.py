@@ -55,7 +55,7 @@ def choose_knobs(program: Specialised, machine: Machine) -> Env:
             break
         stage = Stage(0, grid, env, grid.indices)
         batch = collapse_batch(program, buffers(grid.body))
-        if stage.is_contraction and stage.is_fused:
+        if stage.is_fused:
             choose_fused(stage, batch, program, machine, env, opened, outer)
         elif stage.is_contraction:
             _choose_tiles(stage, batch, program, machine, env, opened, outer)

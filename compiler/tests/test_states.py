@@ -16,8 +16,8 @@ M, K = dims("M, K")
 
 
 @kernel
-def crossed(x=L.In(M, K), y=L.Out(M, K), *, times=3):
-    with units(x.rows(16)) as i:
+def crossed(x=L.In(M, K), y=L.Out(M, K), *, times=3, n=16):
+    with units(x.rows(n)) as i:
         s, c = L.state(1.0, K), L.state(0.0)
         for _ in sweep(times):
             v = s * 0.5 - c + x[i]
@@ -27,15 +27,17 @@ def crossed(x=L.In(M, K), y=L.Out(M, K), *, times=3):
 
 
 @pytest.mark.parametrize("times", [0, 1, 4])
-@pytest.mark.parametrize("shape", [(1, 1), (21, 40), (16, 300)])
-def test_a_value_that_is_reduced_and_kept(shape: tuple[int, int], times: int) -> None:
+@pytest.mark.parametrize("shape", [(1, 1), (21, 40), (16, 300), (300, 300)])
+@pytest.mark.parametrize("rows", [16, None])
+def test_a_value_that_is_reduced_and_kept(
+    shape: tuple[int, int], times: int, rows: int | None
+) -> None:
     x = np.random.default_rng(shape).normal(size=shape).astype(np.float16)
     s, c = np.ones(shape, np.float32), np.zeros((shape[0], 1), np.float32)
     for _ in range(times):
         v = flush(flush(flush(s * np.float32(0.5)) - c) + x.astype(np.float32))
         c, s = flush(c + reduction.row_max(v)[:, None]), v
     for seed in range(3):
-        found = run(
-            crossed, x, machine=preset("small"), knobs={"times": times}, poison=True, seed=seed
-        )
+        knobs = {"times": times, "n": rows}
+        found = run(crossed, x, machine=preset("small"), knobs=knobs, poison=True, seed=seed)
         assert_same(found, to_fp16(flush(s - c)))
