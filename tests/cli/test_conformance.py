@@ -39,7 +39,7 @@ def test_exported_cases_run_as_well(tmp_path: Path) -> None:
 
 
 def test_names_are_listed() -> None:
-    assert ktpu("--list", "--select", "flag/o*").stdout == "flag/off\nflag/on\n"
+    assert ktpu("--list", "--select", "flag/o[fn]*").stdout == "flag/off\nflag/on\nflag/one\n"
 
 
 def test_a_failure_is_shown_and_is_the_exit_status(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,10 @@ def cases(machine: Machine) -> Iterator[Result]:
             yield _pairs(machine, function, part)
     yield _addends(machine)
     yield _selected(machine)
+    for function in PAIRS:
+        yield _immediate(machine, function)
+    for operation in ("sum", "max", "min"):
+        yield _zeros(machine, operation)
     for operation, width in product(("sum", "max", "min"), REDUCED):
         yield _reduced(machine, operation, width)
     for mode in ("fp16", "residual"):
@@ -131,6 +135,48 @@ def _selected(machine: Machine) -> Result:
         )
     ]
     return draft.examine(node, codes, 1)
+
+
+def _immediate(machine: Machine, function: str) -> Result:
+    """Combine immediates that are nearly nothing with FP16 numbers and with registers."""
+    draft, node = _core(machine, f"immediate-{function}")
+    codes = [*samples.FP16_EDGES, *samples.fp16(draft.random, 45, 0.0)]
+    load_words(draft, node, samples.as_fp16(codes))
+    cols = len(codes)
+    draft.program(node).chain(execute(cols=cols, a=source("l1h"), dst=destination("reg")))
+    steps = [
+        execute(
+            cols=cols,
+            f=function,
+            a=Source.imm_bits(code),
+            b=other,
+            dst=destination("l1f", 8 + 16 * number + 8 * turn),
+        )
+        for number, code in enumerate((0x007FFFFF, 0x807FFFFF, 0x00000001, 0x00800000, 0x80000000))
+        for turn, other in enumerate((source("l1h"), source("reg")))
+    ]
+    return draft.examine(node, steps, 1)
+
+
+def _zeros(machine: Machine, operation: str) -> Result:
+    """Reduce rows of zeros of either sign, alone and beside a number or a subnormal."""
+    draft, node = _core(machine, f"reduce-{operation}/zeros")
+    plus, minus = 0, 0x80000000
+    rows = (
+        [plus, plus, plus],
+        [minus, minus, minus],
+        [plus, minus, plus],
+        [minus, plus, minus],
+        [minus, minus, 0x00000001],
+        [0x80000001, plus, minus],
+        [0x3F800000, minus, 0xBF800000],
+        [minus, 0x7FC00000, plus],
+    )
+    content = [code for row in rows for code in (*row, *[0x7FC00000] * 5)]
+    load_words(draft, node, samples.as_fp32(content))
+    whole = execute(rows=len(rows), cols=3, a=source("l1f", 0, 1), reduce=operation, red=1)
+    single = execute(rows=len(rows), cols=1, a=source("l1f", 0, 1), reduce=operation, red=5)
+    return draft.examine(node, [whole, single], 1)
 
 
 def _reduced(machine: Machine, operation: str, width: int) -> Result:
