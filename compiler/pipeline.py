@@ -9,12 +9,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Protocol
 
 from compiler.analysis import check, check_capacity, check_specialised
 from compiler.passes.choose import choose_knobs
 from compiler.passes.encode import encode
 from compiler.passes.place import THRIFT, Placed, Round, place_stages
+from compiler.passes.relax import relaxed
 from compiler.passes.roll import Line, roll
 from compiler.passes.simplify import merge_syncs, simplify
 from compiler.passes.specialise import ArgSpec, Specialised, specialise
@@ -76,6 +78,7 @@ class Compilation:
     )
     image: Image | None = None
     thrift: int = 0
+    relayouts: list[str] = field(default_factory=list[str])
 
 
 class Pass(Protocol):
@@ -314,11 +317,8 @@ def compile_kernel(
         step = steps.pop(0)
         try:
             step.run(state)
-        except CapacityError:
-            if step.name != "roll" or state.thrift + 1 == len(THRIFT):
-                raise
-            state.thrift += 1
-            steps = [*PASSES[[one.name for one in PASSES].index("place") :]]
+        except CapacityError as error:
+            steps = _again(state, step.name, error)
             continue
         step.verify(state)
         if step.name in chosen or "all" in chosen:
@@ -326,6 +326,41 @@ def compile_kernel(
     assert state.image is not None
     program = _specialised(state)
     plan = make_plan(
-        program, state.env, state.placed, state.image, machine, {**kernel.knobs, **knobs}
+        program,
+        state.env,
+        state.placed,
+        state.image,
+        machine,
+        {**kernel.knobs, **knobs},
+        state.relayouts,
     )
     return Compiled(state.image, plan, program.out_specs)
+
+
+def _again(state: Compilation, name: str, error: CapacityError) -> list[Pass]:
+    """Return the passes to run again after one has found that something does not fit.
+
+    Programs that need too many address registers are placed with fewer places; an epilogue that
+    its core does not hold goes through memory, if the kernel may.
+    """
+
+    def since(first: str) -> list[Pass]:
+        return [*PASSES[[step.name for step in PASSES].index(first) :]]
+
+    if name == "roll" and state.thrift + 1 < len(THRIFT):
+        state.thrift += 1
+        return since("place")
+    if name != "place" or state.relayouts or not state.kernel.relax:
+        raise error
+    found = relaxed(_traced(state))
+    if found is None:
+        raise error
+    state.trace, temps = found
+    for temp in temps:
+        shape = " x ".join(str(extent.evaluate(state.env)) for extent in temp.shape)
+        nbytes = 2 * prod(extent.evaluate(state.env) for extent in temp.shape)
+        state.relayouts.append(
+            f"`{temp.name}` ({shape}, {nbytes:,} bytes an element of the batch) goes through "
+            f"memory at line {temp.loc.line}: {error.message}; {error.fix} to avoid it"
+        )
+    return since("specialise")

@@ -147,6 +147,7 @@ def make_plan(
     image: Image,
     machine: Machine,
     knobs: Mapping[str, object],
+    relayouts: Sequence[str] = (),
 ) -> Plan:
     """Return the plan of a compiled kernel, whose knobs were given as ``knobs`` or left open."""
     stages = tuple(_stage(part, rounds, machine) for part, rounds in _rounds(placed, 1))
@@ -165,7 +166,7 @@ def make_plan(
             BufferPlan(buffer.name, buffer.role, storage.shape, buffer.dtype, storage.nbytes)
             for buffer, storage in program.storage.items()
         ),
-        (),
+        tuple(relayouts),
         {unit.node: len(unit.words) // WORD_BYTES for unit in image.units},
         cycles,
     )

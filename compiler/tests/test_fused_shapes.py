@@ -98,7 +98,6 @@ def held(
         g = L.tile(gn=8, nk=2)
         for c in loop(q.chunks32(2)):
             g += q[i, c] @ h[0, c]
-        shift = L.row_max(g)
         acc = L.tile()
         for j in loop(k.rows(keys)):
             s = L.tile(nk=2)

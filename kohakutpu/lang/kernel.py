@@ -58,6 +58,9 @@ class Kernel:
         Default of every keyword-only parameter; ``None`` leaves the choice to the compiler.
     loc : Location
         The ``def`` line.
+    relax : bool
+        Whether a tile goes through memory where its epilogue does not fit a vector core, which the
+        plan then says. Set it to ``False`` to have such a kernel refused.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -69,6 +72,7 @@ class Kernel:
                 fix="decorate a function with it",
             )
         self.name = function.__name__
+        self.relax = True
         self.function = function
         self.loc = Location(code.co_filename, _def_line(function), function=self.name)
         self.parameters, self.knobs = parameters_of(function, self.loc)
@@ -90,7 +94,7 @@ class Kernel:
 
         An edited helper, closure variable, constant or array changes it.
         """
-        return fingerprint(self.function)
+        return fingerprint(self.function) + ("" if self.relax else " strict")
 
     def trace(self, **knobs: Any) -> Trace:
         """Run the function once with handles and return what it said.
