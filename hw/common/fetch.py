@@ -10,7 +10,7 @@ A body of as many words as the buffer has (``END`` included) is read once and re
 was given up is read again from its first word.
 """
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -76,7 +76,10 @@ class Fetcher(wiring.Component):
         """Make a ring, a stack of loop starts, and one READ at a time."""
         m = Module()
         words = self._words
-        m.submodules.memory = memory = Memory(shape=WORD_BITS, depth=words, init=[])
+        # A word is offered when it was there before it was read, so never one of the same cycle.
+        m.submodules.memory = memory = Memory(
+            shape=WORD_BITS, depth=words, init=[], attrs={"no_rw_check": 1}
+        )
         write, read = memory.write_port(), memory.read_port()
         oldest, pc, arrived, asked = (
             Signal(PC_BITS, name=name) for name in ("oldest", "pc", "arrived", "asked")
@@ -113,6 +116,10 @@ class Fetcher(wiring.Component):
             m.d.sync += offered.eq(0)
         with m.Elif(running & ~restart):
             m.d.sync += offered.eq((pc != arrived) | past_end)
+        collides = Signal()
+        m.d.sync += collides.eq(write.en & (write.addr == read.addr))
+        with m.If(offered & ~past_end):
+            m.d.sync += Assert(~collides, "a word is offered that was written while it was read")
 
         # A READ that is offered: `size` words from `asked` on. It takes the places of the words
         # before `oldest_next`.
@@ -123,28 +130,37 @@ class Fetcher(wiring.Component):
             m.d.comb += oldest_next.eq(end - words)
 
         depth = Signal(range(LOOP_DEPTH + 1))
-        starts = Array(Signal(PC_BITS, name=f"start_{i}") for i in range(LOOP_DEPTH))
-        slots = Array(Signal(range(words), name=f"slot_{i}") for i in range(LOOP_DEPTH))
+        m.submodules.loops = loops = Memory(
+            shape=data.StructLayout({"start": PC_BITS, "slot": range(words)}),
+            depth=LOOP_DEPTH,
+            init=[],
+        )
+        innermost, outermost = (loops.read_port(domain="comb") for _ in range(2))
+        set_loop = loops.write_port()
         kept_loop = Signal(range(LOOP_DEPTH + 1))
         kept = Signal(PC_BITS)
-        m.d.comb += kept.eq(Mux(kept_loop < depth, starts[kept_loop], pc))
         next_slot = Mux(slot == words - 1, 0, slot + 1)
         top = (depth - 1)[: len(depth)]
+        m.d.comb += [
+            outermost.addr.eq(kept_loop),  # of those that are kept
+            innermost.addr.eq(top),
+            kept.eq(Mux(kept_loop < depth, outermost.data.start, pc)),
+            set_loop.addr.eq(depth),
+            set_loop.data.start.eq(pc + 1),
+            set_loop.data.slot.eq(next_slot),
+        ]
         with m.If(takes):
             with m.If(self.again):
-                m.d.sync += pc.eq(starts[top])
-                with m.If(starts[top] >= oldest_next):
-                    m.d.sync += slot.eq(slots[top])
+                m.d.sync += pc.eq(innermost.data.start)
+                with m.If(innermost.data.start >= oldest_next):
+                    m.d.sync += slot.eq(innermost.data.slot)
                 with m.Else():
                     m.d.sync += [restart.eq(1), kept_loop.eq(top)]
             with m.Else():
                 m.d.sync += [pc.eq(pc + 1), slot.eq(next_slot)]
                 with m.If(self.push):
-                    m.d.sync += [
-                        starts[depth].eq(pc + 1),
-                        slots[depth].eq(next_slot),
-                        depth.eq(depth + 1),
-                    ]
+                    m.d.comb += set_loop.en.eq(1)
+                    m.d.sync += depth.eq(depth + 1)
                 with m.Elif(self.pop):
                     m.d.sync += depth.eq(top)
                     with m.If(kept_loop > top):
@@ -190,8 +206,14 @@ class Fetcher(wiring.Component):
         with m.If(restart & (arrived == asked) & ~ready & ~self.landed.valid):
             m.d.sync += [
                 oldest.eq(pc), arrived.eq(pc), asked.eq(pc), slot.eq(0), asked_slot.eq(0),
-                slots[kept_loop].eq(0), restart.eq(0),
+                restart.eq(0),
             ]  # fmt: skip
+            m.d.comb += [
+                set_loop.en.eq(1),
+                set_loop.addr.eq(kept_loop),
+                set_loop.data.start.eq(pc),
+                set_loop.data.slot.eq(0),
+            ]
         with m.If(self.start):
             m.d.sync += [program.eq(self.kick), running.eq(1), offered.eq(0), depth.eq(0)]
             m.d.sync += [s.eq(0) for s in (oldest, pc, arrived, asked, slot, asked_slot, kept_loop)]

@@ -1,13 +1,13 @@
 """An engine's queue: waits at its head, hands over, and posts in order when the engine is done."""
 
-from amaranth.hdl import Cat, Module, Shape, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from hw.common.frontend import SYNCED
 from hw.common.interfaces import record_of, resolved
 from hw.common.semaphores import Posts, Waits
+from hw.noc.buffer import Queue
 from hw.noc.flit import PC_BITS
 
 STARTED = 2
@@ -79,53 +79,47 @@ class EngineQueue(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Two FIFOs: what waits to start, and what has started and owes posts."""
+        """Two queues: what waits to start, and what has started and owes posts."""
         m = Module()
-        width = Shape.cast(self._item).width
-        m.submodules.waiting = waiting = SyncFIFOBuffered(width=width, depth=self._depth)
-        m.submodules.started = started = SyncFIFO(
-            width=Shape.cast(UNPOSTED).width, depth=STARTED + 1
-        )
-        head = data.View(self._item, waiting.r_data)
-        owed = Signal(range(STARTED + 2))  # finished, and not all posted
+        m.submodules.waiting = waiting = Queue(self._item, self._depth)
+        m.submodules.started = started = Queue(UNPOSTED, STARTED)
+        head, there = waiting.o.payload, waiting.o.valid
+        running = Signal(range(STARTED + 1))  # started, and not all posted
+        owed = Signal(range(STARTED + 1))  # of those, finished
         waited = Signal()  # the head has had its semaphores
         waits_for = Signal()
         free = Signal()  # nothing is started
-        starts = Signal()
+        starts, ends = Signal(), Signal()
+        wiring.connect(m, wiring.flipped(self.i), waiting.i)
         m.d.comb += [
             waits_for.eq(head.synced.waits[0].valid & ~waited),
-            free.eq(~started.r_rdy),
-            waiting.w_en.eq(self.i.valid),
-            waiting.w_data.eq(self.i.payload),
-            self.i.ready.eq(waiting.w_rdy),
+            free.eq(running == 0),
             self.waits.eq(head.synced.waits),
-            self.take.eq(waiting.r_rdy & waits_for & free),
+            self.take.eq(there & waits_for & free),
             self.stalled.eq(self.take),
             self.o.payload.eq(head.instruction),
             # What waits, and SYNC, starts when the engine owes nothing.
-            self.o.valid.eq(
-                waiting.r_rdy & ~head.synced.is_sync & ~waits_for & started.w_rdy
-                & (started.level < STARTED)
-            ),
+            self.o.valid.eq(there & ~head.synced.is_sync & ~waits_for & (running < STARTED)),
             starts.eq(
-                (self.o.valid & self.o.ready)
-                | (waiting.r_rdy & head.synced.is_sync & ~waits_for & free)
+                (self.o.valid & self.o.ready) | (there & head.synced.is_sync & ~waits_for & free)
             ),
-            waiting.r_en.eq(starts),
-            started.w_en.eq(starts),
-            started.w_data.eq(Cat(head.synced.posts, head.synced.pc)),
-            started.r_en.eq(self.posting & self.posted),
-            self.unposted.eq(started.r_data),
-            self.posting.eq(owed != 0),
+            waiting.o.ready.eq(starts),
+            started.i.valid.eq(starts),
+            started.i.payload.posts.eq(head.synced.posts),
+            started.i.payload.pc.eq(head.synced.pc),
+            started.o.ready.eq(ends),
+            self.unposted.eq(started.o.payload),
+            self.posting.eq((owed != 0) & started.o.valid),
+            ends.eq(self.posting & self.posted),
             self.busy.eq(~free),
-            self.empty.eq(~waiting.r_rdy & (waiting.level == 0)),
+            self.empty.eq(waiting.empty),
             self.idle.eq(self.empty & free),
             self.pc.eq(head.synced.pc),
-        ]  # fmt: skip
+        ]
         with m.If(starts):
             m.d.sync += waited.eq(0)
         with m.Elif(self.take & self.granted):
             m.d.sync += waited.eq(1)
         finished = self.done | (starts & head.synced.is_sync)
-        m.d.sync += owed.eq(owed + Value.cast(finished) - (self.posting & self.posted))
+        m.d.sync += [running.eq(running + starts - ends), owed.eq(owed + finished - ends)]
         return m

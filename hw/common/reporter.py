@@ -1,13 +1,13 @@
 """What a unit tells the control node: faults, arrivals at the barrier, its end, its counters."""
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.counters import REPORTS
+from hw.common.counters import COUNT_BITS, NAMES
 from hw.common.interfaces import Fault
 from hw.common.semaphores import Arrival
-from hw.noc.flit import NODE_BITS, PC_BITS, WORD_BITS, Cause, Event, Flit, Kind
+from hw.noc.flit import NODE_BITS, PC_BITS, Cause, Event, Flit, Kind
 from kohakutpu.config import Machine, Node
 
 
@@ -43,8 +43,8 @@ class Reporter(wiring.Component):
         Of the front end; of what has waited longest.
     asked : In(1)
         The control node wants counters, or to know what the unit waits for.
-    words : In(256), one for each of `REPORTS`
-        Counters.
+    index, count : In
+        See `Counters`.
     o : Out(stream of Flit)
         REPORTs.
     """
@@ -64,7 +64,8 @@ class Reporter(wiring.Component):
                 "pc": In(PC_BITS),
                 "stands": In(PC_BITS),
                 "asked": In(1),
-                "words": In(WORD_BITS).array(REPORTS),
+                "index": In(range(len(NAMES))),
+                "count": In(COUNT_BITS),
                 "o": Out(stream.Signature(Flit)),
             }
         )
@@ -97,14 +98,18 @@ class Reporter(wiring.Component):
             m.d.sync += asked.eq(1)
         with m.If(self.released):
             m.d.sync += said_arrived.eq(0)
-        counted = Signal(range(REPORTS))
+        counted = Signal(range(len(NAMES)))
+        count, is_kept = Signal(COUNT_BITS), Signal()  # of `counted`
         sent = self.o.valid & self.o.ready
         m.d.comb += [
             flit.kind.eq(Kind.REPORT),
             flit.dest.eq(1 << self._home),
             report.unit.eq(self._node),
             report.pc.eq(self.pc),
+            flit.word.raw.eq(count),
         ]
+        with m.If(~is_kept):
+            m.d.sync += count.eq(self.count)
         with m.If(fault.valid & ~said_fault):
             m.d.comb += [
                 self.o.valid.eq(1),
@@ -137,13 +142,13 @@ class Reporter(wiring.Component):
             m.d.sync += asked.eq(~sent)
         with m.Elif(asked):
             m.d.comb += [
-                self.o.valid.eq(1),
+                self.o.valid.eq(is_kept),
                 report.event.eq(Event.COUNTERS),
                 report.pc.eq(counted),
-                flit.word.raw.eq(Array(self.words)[counted]),
             ]
+            m.d.sync += is_kept.eq((is_kept & ~sent) | (self.index == counted))
             with m.If(sent):
-                m.d.sync += counted.eq(counted + 1)
-                with m.If(counted == REPORTS - 1):
+                m.d.sync += [is_kept.eq(0), counted.eq(counted + 1)]
+                with m.If(counted == len(NAMES) - 1):
                     m.d.sync += [counted.eq(0), asked.eq(0)]
         return m

@@ -1,13 +1,15 @@
-"""The semaphores of a unit: one post or one pair of waits a cycle.
+"""The semaphores of a unit: words of a LUT RAM with one change a cycle.
 
-Posts go first, so that whoever posts never waits; takers have their turns, whether they ask or not.
+Posts go first, and wait only while the second of two waits is subtracted; takers have their turns,
+whether they ask or not.
 """
 
 from functools import reduce
-from operator import or_
+from operator import and_
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hw.noc.flit import NODE_BITS, PC_BITS, SEMAPHORE_BITS
@@ -34,13 +36,14 @@ class Semaphores(wiring.Component):
     Members
     -------
     post : In(stream of Arrival)
-        Add one; always ready.
+        Add one. Ready but for the cycle after a pair of waits was found to hold, and a few dozen
+        cycles after a reset.
     take : In(1), one for each taker
         Asks until granted.
     waits : In(Waits), one for each taker
         What for, the same until granted.
     granted : Out(1), one for each taker
-        Both held, and both are subtracted at the end of this cycle.
+        Both held, and both are subtracted when this cycle ends.
     overflow : Out(1)
         A post found 255.
     nonzero : Out(1)
@@ -61,32 +64,59 @@ class Semaphores(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Read two, change two."""
+        """Read two; change one, and then the other."""
         m = Module()
         bits = SEMAPHORE_MAX.bit_length()
-        m.d.comb += self.post.ready.eq(1)
-        semaphores = Array(Signal(bits, name=f"semaphore_{i}") for i in range(SEMAPHORES))
+        m.submodules.semaphores = semaphores = Memory(shape=bits, depth=SEMAPHORES, init=[])
+        write = semaphores.write_port()
+        reads = [semaphores.read_port(domain="comb") for _ in range(2)]
+        # LUT RAM, which no reset reaches: zeroed word by word.
+        zeroed = Signal(range(SEMAPHORES + 1))
+        usable = zeroed == SEMAPHORES
         turn = Signal(range(self._takers))
-        m.d.sync += turn.eq(Mux(turn == self._takers - 1, 0, turn + 1))
-        waits = Signal(Waits)
-        m.d.comb += waits.eq(Array(self.waits)[turn])
-        first = Mux(self.post.valid, self.post.payload.semaphore, waits[0].semaphore)
-        held = [semaphores[first], semaphores[waits[1].semaphore]]
+        second = Signal()  # what is left to do of a pair of waits
+        waits, asks = Signal(Waits), Signal()
+        m.d.comb += [
+            waits.eq(Array(self.waits)[turn]),
+            asks.eq(Array(self.take)[turn]),
+            self.post.ready.eq(usable & ~second),
+        ]
+        posts = self.post.valid & self.post.ready
+        m.d.comb += [
+            reads[0].addr.eq(Mux(posts, self.post.payload.semaphore, waits[0].semaphore)),
+            reads[1].addr.eq(waits[1].semaphore),
+        ]
         enough = reduce(
-            lambda all_, one: all_ & one,
-            [~wait.valid | (value >= wait.count) for wait, value in zip(waits, held, strict=True)],
+            and_,
+            [~w.valid | (read.data >= w.count) for w, read in zip(waits, reads, strict=True)],
         )
-        takes = Signal()
-        m.d.comb += takes.eq(Array(self.take)[turn] & enough & ~self.post.valid)
+        takes, grants = Signal(), Signal()
+        m.d.comb += [
+            takes.eq(asks & enough & self.post.ready & ~posts),
+            grants.eq((takes & ~waits[1].valid) | second),
+            self.overflow.eq(posts & (reads[0].data == SEMAPHORE_MAX)),
+        ]
         for index in range(self._takers):
-            m.d.comb += self.granted[index].eq(takes & (turn == index))
-        with m.If(self.post.valid):
-            m.d.comb += self.overflow.eq(held[0] == SEMAPHORE_MAX)
-            with m.If(~self.overflow):
-                m.d.sync += semaphores[first].eq(held[0] + 1)
-        with m.Elif(takes):
-            for wait, value in zip(waits, held, strict=True):
-                with m.If(wait.valid):
-                    m.d.sync += semaphores[wait.semaphore].eq(value - wait.count)
-        m.d.comb += self.nonzero.eq(reduce(or_, (s.any() for s in semaphores)))
+            m.d.comb += self.granted[index].eq(grants & (turn == index))
+        m.d.sync += second.eq(takes & waits[1].valid)
+        with m.If(~takes | ~waits[1].valid):
+            m.d.sync += turn.eq(Mux(turn == self._takers - 1, 0, turn + 1))
+
+        before = Mux(second, reads[1].data, reads[0].data)
+        change = Mux(posts, 1, -Mux(second, waits[1].count, waits[0].count))
+        after, changes = Signal(bits), Signal()
+        held = Signal(range(SEMAPHORES + 1))  # semaphores that are not zero
+        m.d.comb += [
+            after.eq(before + change),
+            changes.eq((posts & ~self.overflow) | (takes & waits[0].valid) | second),
+            write.en.eq(changes | ~usable),
+            write.addr.eq(Mux(second, waits[1].semaphore, reads[0].addr)),
+            write.data.eq(after),
+            self.nonzero.eq(held != 0),
+        ]
+        with m.If(~usable):
+            m.d.comb += [write.addr.eq(zeroed), write.data.eq(0)]
+            m.d.sync += zeroed.eq(zeroed + 1)
+        with m.If(changes):
+            m.d.sync += held.eq(held + (posts & (before == 0)) - (~posts & (after == 0)))
         return m

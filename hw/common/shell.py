@@ -22,11 +22,11 @@ from hw.common.queue import EngineQueue
 from hw.common.reporter import Reporter
 from hw.common.semaphores import Semaphores
 from hw.noc.flit import NODE_BITS, TAG_BITS, Buffer, Flit, Kind, Order
-from kohakutpu.config import MAX_NODES, Machine, Node
+from kohakutpu.config import Machine, Node
 
 ENGINES = 3
-ACKS = MAX_NODES * 2 * len(MOVERS)
-"""ACKs a unit may owe: two transfers of each engine of each node."""
+ACKS = 2 * len(MOVERS)
+"""ACKs a unit may owe another one, or itself: for two transfers of each engine."""
 
 
 class Shell(wiring.Component):
@@ -124,7 +124,8 @@ class Shell(wiring.Component):
             reporter.pc.eq(front.pc),
             reporter.stands.eq(stands),
             reporter.asked.eq(self._is(Kind.KICK) & is_stop),
-            *(word.eq(count) for word, count in zip(reporter.words, counters.words, strict=True)),
+            reporter.index.eq(counters.index),
+            reporter.count.eq(counters.count),
         ]
         self._send(m, fetch, poster, reporter, engines)
         self._count(m, front, fetch, queues, engines, counters)
@@ -150,14 +151,20 @@ class Shell(wiring.Component):
         for_fetch = for_buffer & (fields.data.landing.buffer == Buffer.INSTRUCTION)
         is_post, is_ack, is_kick = (self._is(kind) for kind in (Kind.POST, Kind.ACK, Kind.KICK))
         m.d.comb += [
-            self.i.ready.eq(~for_buffer | for_fetch | landing.ready),
+            self.i.ready.eq(
+                Mux(
+                    kind == Kind.POST,
+                    semaphores.post.ready,
+                    ~for_buffer | for_fetch | landing.ready,
+                )
+            ),
             landing.valid.eq(self.i.valid & for_buffer & ~for_fetch),
             landing.payload.eq(flit),
             fetch.landed.valid.eq(self.i.valid & for_fetch),
             fetch.landed.payload.eq(flit),
             # Posts of others first: they must not wait.
             semaphores.post.valid.eq(is_post | poster.own.valid),
-            poster.own.ready.eq(~is_post),
+            poster.own.ready.eq(~is_post & semaphores.post.ready),
             fetch.kick.eq(flit.word.kick),
             fetch.start.eq(is_kick & (fields.kick.order == Order.START)),
             front.start.eq(fetch.start),
@@ -185,7 +192,8 @@ class Shell(wiring.Component):
     ) -> None:
         """Merge ACKs that are owed, posts, REPORTs, and what fetcher and engines send."""
         landed = self.datapath.landed
-        m.submodules.acks = acks = SyncFIFO(width=NODE_BITS + TAG_BITS, depth=ACKS)
+        units = sum(node.kind in "CV" for node in self._machine.nodes)
+        m.submodules.acks = acks = SyncFIFO(width=NODE_BITS + TAG_BITS, depth=ACKS * units)
         owed = stream.Signature(Flit).create()
         m.d.comb += [
             acks.w_en.eq(landed.valid),
@@ -196,11 +204,18 @@ class Shell(wiring.Component):
             owed.payload.dest.eq(1 << acks.r_data[:NODE_BITS]),
             owed.payload.fields.ack.tag.eq(acks.r_data[NODE_BITS:]),
         ]
-        sources = [owed, poster.o, reporter.o, *(engines[index].o for index in MOVERS)]
-        m.submodules.outbound = outbound = Outbound(self._machine, self._node, len(sources))
-        wiring.connect(m, fetch.read, outbound.fetch)
+        sources = [
+            (fetch.read, {Kind.READ}),
+            (owed, {Kind.ACK}),
+            (poster.o, {Kind.POST}),
+            (reporter.o, {Kind.REPORT}),
+            (engines[0].o, {Kind.READ, Kind.CLEAR}),
+            (engines[2].o, {Kind.WRITE, Kind.DATA}),
+        ]
+        kinds = [kinds for _, kinds in sources]
+        m.submodules.outbound = outbound = Outbound(self._machine, self._node, kinds)
         wiring.connect(m, outbound.o, wiring.flipped(self.o))
-        for index, source in enumerate(sources):
+        for index, (source, _) in enumerate(sources):
             sink = getattr(outbound, f"i_{index}")
             m.d.comb += [
                 sink.valid.eq(source.valid),

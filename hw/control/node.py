@@ -12,14 +12,14 @@ the table are asked in turn, and the first that has not halted answers with wher
 have, only such posts are on the mesh; `QUIET` cycles later they have arrived, whatever their paths.
 """
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.common.counters import REPORTS
+from hw.common.counters import COUNT_BITS, NAMES
 from hw.control.lite import AxiLite
-from hw.control.registers import Registers
+from hw.control.registers import COUNTER_BITS, Registers
 from hw.noc.flit import (
     NODE_BITS,
     PC_BITS,
@@ -128,7 +128,7 @@ class Control(wiring.Component):
         index = Signal(range(MAX_NODES + 1))
         loaded = Signal(range(MAX_NODES + 1))
         still = Signal(32)  # cycles without progress, or of QUIET
-        answers = Signal(range(REPORTS + 1))
+        answers = Signal(range(len(NAMES) + 1))
         failed = Signal()  # nobody answers
         stopping = Signal()  # the host has said stop
 
@@ -153,8 +153,8 @@ class Control(wiring.Component):
             report.eq(kept),
             registers.cycles.eq(cycles),
             registers.count_enable.eq(is_counters),
-            registers.count_index.eq(said.unit * REPORTS + said.pc),
-            registers.count_word.eq(flit_in.word.raw),
+            registers.count_index.eq(Cat(said.pc[:COUNTER_BITS], said.unit)),
+            registers.count.eq(flit_in.word.raw[:COUNT_BITS]),
             self.finished.eq(done),
             flit.source.eq(home.id),
         ]
@@ -245,7 +245,7 @@ class Control(wiring.Component):
                     m.d.sync += index.eq(index + 1)
             with m.Case(State.ANSWER, State.WATCHED):
                 m.d.sync += still.eq(still + 1)
-                with m.If(answers == REPORTS):
+                with m.If(answers == len(NAMES)):
                     m.d.sync += [index.eq(index + 1), answers.eq(0)]
                     m.d.sync += state.eq(Mux(state == State.ANSWER, State.ASK, State.WATCHDOG))
                 with m.Elif(still >= registers.watchdog):

@@ -5,9 +5,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.common.counters import PER_WORD, REPORTS
+from hw.common.counters import COUNT_BITS
 from hw.control.lite import DATA_BITS, AxiLite
-from hw.noc.flit import NODE_BITS, PC_BITS, WORD_BITS, Cause
+from hw.noc.flit import NODE_BITS, PC_BITS, Cause
 from kohakutpu.config import MAX_NODES, Machine
 from kohakutpu.control import COUNTERS, IDENTITY, VERSION, Register
 
@@ -24,6 +24,9 @@ __all__ = [
 
 WATCHDOG = 1 << 20
 """Cycles without progress that are too many, until the host says otherwise."""
+
+COUNTER_BITS = 4
+"""Of the number of a counter: a node has 64 bytes."""
 
 OKAY, SLVERR = 0, 2
 
@@ -63,8 +66,8 @@ class Registers(wiring.Component):
         `COMMAND` was written, in this cycle.
     status, fault, cycles : In
         As read.
-    count_enable, count_index, count_word : In
-        Counters of a node, to be kept: word ``node * REPORTS + n``.
+    count_enable, count_index, count : In
+        A counter of a node, to be kept: place ``16 * node + n``.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -81,8 +84,8 @@ class Registers(wiring.Component):
                 "fault": In(FaultReport),
                 "cycles": In(64),
                 "count_enable": In(1),
-                "count_index": In(range(MAX_NODES * REPORTS)),
-                "count_word": In(WORD_BITS),
+                "count_index": In(NODE_BITS + COUNTER_BITS),
+                "count": In(COUNT_BITS),
             }
         )
 
@@ -124,19 +127,20 @@ class Registers(wiring.Component):
     def _read(self, m: Module) -> None:
         bus = self.bus
         m.submodules.counters = memory = Memory(
-            shape=WORD_BITS, depth=MAX_NODES * REPORTS, init=[]
-        )  # fmt: skip
+            shape=COUNT_BITS,
+            depth=MAX_NODES << COUNTER_BITS,
+            init=[],
+            attrs={"ram_style": "block"},
+        )
         write, read = memory.write_port(), memory.read_port()
-        per_word = (PER_WORD - 1).bit_length()
-        place = bus.araddr[2 : COUNTERS.bit_length() - 1]
         address = Signal.like(bus.araddr)
         reading = Signal()
         m.d.comb += [
             write.en.eq(self.count_enable),
             write.addr.eq(self.count_index),
-            write.data.eq(self.count_word),
+            write.data.eq(self.count),
             read.en.eq(1),
-            read.addr.eq(place >> per_word),
+            read.addr.eq(bus.araddr[2:]),
             bus.arready.eq(~reading & (~bus.rvalid | bus.rready)),
         ]
         with m.If(bus.rready):
@@ -146,9 +150,7 @@ class Registers(wiring.Component):
         with m.If(reading):
             m.d.sync += [reading.eq(0), bus.rvalid.eq(1), bus.rresp.eq(OKAY), bus.rdata.eq(0)]
             with m.If(address >= COUNTERS):
-                m.d.sync += bus.rdata.eq(
-                    read.data.word_select(address[2 : 2 + per_word], DATA_BITS)
-                )
+                m.d.sync += bus.rdata.eq(read.data)
             with m.Else():
                 with m.Switch(address):
                     for register, value in (

@@ -23,7 +23,7 @@ from hw.memory.axi import SIZE, Axi4, Burst, Response
 from hw.memory.read import PLACES, Reader
 from hw.memory.request import Blame
 from hw.memory.write import Writer
-from hw.noc.buffer import ElasticBuffer
+from hw.noc.buffer import Register
 from hw.noc.flit import Cause, Event, Flit, Kind
 from kohakutpu.config import QUARTER_BYTES, WORD_BYTES, Machine
 
@@ -108,7 +108,7 @@ class MemoryPort(wiring.Component):
 
     def _send(self, m: Module, reader: Reader, writer: Writer) -> None:
         """Offer, in this order: the fault, ACKs, CREDITs, DATA."""
-        m.submodules.output = output = ElasticBuffer(Flit)
+        m.submodules.output = output = Register(Flit)
         wiring.connect(m, output.o, wiring.flipped(self.o))
         reported = Signal()
         pending = Signal()
@@ -118,10 +118,11 @@ class MemoryPort(wiring.Component):
             m.d.sync += blame.eq(
                 Mux(reader.fault, reader.blame.as_value(), writer.blame.as_value())
             )
+        # What a flit of its kind does not have may be anything: it is what DATA has there.
         flit = output.i.payload
+        m.d.comb += [flit.eq(reader.o.payload), output.i.valid.eq(1)]
         with m.If(pending & ~reported):
             m.d.comb += [
-                output.i.valid.eq(1),
                 flit.dest.eq(1 << self._machine.of_kind("H")[0].id),
                 flit.kind.eq(Kind.REPORT),
                 flit.fields.report.event.eq(Event.FAULT),
@@ -132,7 +133,6 @@ class MemoryPort(wiring.Component):
             m.d.sync += reported.eq(output.i.ready)
         with m.Elif(writer.ack.valid):
             m.d.comb += [
-                output.i.valid.eq(1),
                 flit.dest.eq(1 << writer.ack.payload.requester),
                 flit.kind.eq(Kind.ACK),
                 flit.fields.ack.tag.eq(writer.ack.payload.tag),
@@ -140,7 +140,6 @@ class MemoryPort(wiring.Component):
             ]
         with m.Elif(reader.credit.valid):
             m.d.comb += [
-                output.i.valid.eq(1),
                 flit.dest.eq(1 << reader.credit.payload.requester),
                 flit.kind.eq(Kind.CREDIT),
                 flit.fields.credit.instruction.eq(reader.credit.payload.instruction),
@@ -149,7 +148,6 @@ class MemoryPort(wiring.Component):
         with m.Else():
             m.d.comb += [
                 output.i.valid.eq(reader.o.valid),
-                flit.eq(reader.o.payload),
                 reader.o.ready.eq(output.i.ready),
             ]
         m.d.comb += flit.source.eq(self._node)

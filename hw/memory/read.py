@@ -4,16 +4,16 @@ Reads of instructions have their own queue and go first, between two rows of ano
 end never waits behind whole operands. All the rest is served in the order of arrival.
 """
 
-from amaranth.hdl import Assert, Cat, Module, Mux
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.answer import Answer
 from hw.memory.burst import BURST, ReadBurst
 from hw.memory.request import Beat, Blame, Request, Row, Span
 from hw.memory.walk import RowWalker, SpanWalker
-from hw.noc.buffer import ElasticBuffer
+from hw.noc.buffer import ElasticBuffer, Queue, Register
 from hw.noc.flit import NODE_BITS, READ_CREDITS, Buffer, Flit
 
 PLACES = 128
@@ -71,39 +71,39 @@ class RequestQueue(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Hand each request to both walks at once."""
         m = Module()
-        width = Request.as_shape().size
-        m.submodules.queue = queue = SyncFIFO(width=width, depth=self._depth)
-        m.submodules.walked = walked = SyncFIFO(width=width, depth=WALKED)
+        m.submodules.queue = queue = Queue(Request, self._depth)
+        m.submodules.walked = walked = Queue(Request, WALKED)
         m.submodules.spans = spans = SpanWalker(self._memory_words)
         m.submodules.rows = rows = RowWalker()
-        m.submodules.next_span = next_span = ElasticBuffer(Span)
+        m.submodules.next_span = next_span = Register(Span)
         m.submodules.credits = credits = ElasticBuffer(NODE_BITS)
+        wiring.connect(m, wiring.flipped(self.i), queue.i)
         wiring.connect(m, spans.o, next_span.i)
         wiring.connect(m, next_span.o, wiring.flipped(self.span))
+        wiring.connect(m, walked.o, rows.i)
         wiring.connect(m, rows.o, wiring.flipped(self.row))
         wiring.connect(m, credits.o, wiring.flipped(self.credit))
-        request = Request(queue.r_data)
-        starts = queue.r_rdy & walked.w_rdy & credits.i.ready
+        # Counted: that READs are taken must not depend on what the mesh takes in this cycle.
+        walking = Signal(range(WALKED + 1))
+        request = queue.o.payload
+        starts, moves = Signal(), Signal()
         m.d.comb += [
-            self.i.ready.eq(queue.w_rdy),
-            queue.w_en.eq(self.i.valid),
-            queue.w_data.eq(self.i.payload),
-            queue.r_en.eq(starts & spans.i.ready),
+            starts.eq(queue.o.valid & (walking < WALKED) & credits.i.ready),
+            moves.eq(starts & spans.i.ready),
+            queue.o.ready.eq(moves),
             spans.i.valid.eq(starts),
             spans.i.payload.eq(request),
-            walked.w_en.eq(starts & spans.i.ready),
-            walked.w_data.eq(request),
-            credits.i.valid.eq(starts & spans.i.ready),
+            walked.i.valid.eq(moves),
+            walked.i.payload.eq(request),
+            credits.i.valid.eq(moves),
             credits.i.payload.eq(request.requester),
-            rows.i.valid.eq(walked.r_rdy),
-            rows.i.payload.eq(walked.r_data),
-            walked.r_en.eq(rows.i.ready),
             rows.drop.eq(self.drop),
         ]
+        m.d.sync += walking.eq(walking + moves - (walked.o.valid & walked.o.ready))
         with m.If(self.i.valid):
             read = self.i.payload.read
             m.d.sync += [
-                Assert(queue.w_rdy, "a node sent more READs than it has credits"),
+                Assert(queue.i.ready, "a node sent more READs than it has credits"),
                 Assert(read.rows.any() & read.elements.any(), "a READ of nothing"),
             ]
         return m
@@ -209,21 +209,15 @@ class Reader(wiring.Component):
         self, m: Module, bulk: RequestQueue, instructions: RequestQueue, order: SyncFIFO
     ) -> None:
         m.submodules.answer = answer = Answer(self._node)
-        m.submodules.beats = beats = SyncFIFOBuffered(width=Beat.as_shape().size, depth=PLACES)
-        m.submodules.next_row = next_row = ElasticBuffer(Row)
+        m.submodules.beats = beats = Queue(Beat, PLACES)
+        m.submodules.next_row = next_row = Register(Row)
         wiring.connect(m, answer.o, wiring.flipped(self.o))
         wiring.connect(m, next_row.o, answer.row)
-        m.d.comb += [
-            beats.w_en.eq(self.beat.valid),
-            beats.w_data.eq(self.beat.payload),
-            self.beat.ready.eq(beats.w_rdy),
-            beats.r_en.eq(answer.beat.ready),
-            answer.beat.valid.eq(beats.r_rdy),
-            answer.beat.payload.eq(beats.r_data),
-            m.submodules.split.freed.eq(answer.beat.ready & beats.r_rdy),
-        ]
+        wiring.connect(m, wiring.flipped(self.beat), beats.i)
+        wiring.connect(m, beats.o, answer.beat)
+        m.d.comb += m.submodules.split.freed.eq(beats.o.valid & beats.o.ready)
         with m.If(self.beat.valid):
-            m.d.sync += Assert(beats.w_rdy, "memory answered more than it was asked for")
+            m.d.sync += Assert(beats.i.ready, "memory answered more than it was asked for")
         kind = data.View(ORDER, order.r_data)
         there = Mux(kind.instruction, instructions.row.valid, bulk.row.valid) & order.r_rdy
         row = Row(

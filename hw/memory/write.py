@@ -7,13 +7,14 @@ longest; its words are all here by then, so memory never waits for the mesh.
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.axi import PAGE_WORDS
 from hw.memory.burst import BURST
 from hw.memory.request import Blame, Receipt, Write
-from hw.noc.flit import ACKED_WRITES, WORD_ADDRESS_BITS, WORD_BITS
+from hw.noc.buffer import Queue
+from hw.noc.flit import ACKED_WRITES, TAG_BITS, WORD_ADDRESS_BITS, WORD_BITS
 from kohakutpu.config import QUARTERS_PER_WORD
 
 PLACES = 64
@@ -22,12 +23,15 @@ PLACES = 64
 LONGEST = 16
 """Words of a burst."""
 
+CLOSED_BURSTS = 4
+"""Bursts that wait for memory to take them."""
+
 OPEN = 64
 """Bursts that memory may have unanswered."""
 
 WORD = data.StructLayout({"word": WORD_BITS, "mask": QUARTERS_PER_WORD})
 LAST_WORD = data.StructLayout({"word": WORD_BITS, "mask": QUARTERS_PER_WORD, "last": 1})
-OWNER = data.StructLayout({"blame": Blame, "ack": 1, "receipt": Receipt})
+OWNER = data.StructLayout({"blame": Blame, "ack": 1, "tag": TAG_BITS})
 CLOSED = data.StructLayout({"burst": BURST, "owner": OWNER})
 
 
@@ -85,23 +89,21 @@ class Writer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Collect, send, settle: three steps with a queue between each two."""
         m = Module()
-        m.submodules.words = words = SyncFIFOBuffered(width=WORD.size, depth=PLACES)
-        m.submodules.closed = closed = SyncFIFO(width=CLOSED.size, depth=LONGEST)
-        m.submodules.lengths = lengths = SyncFIFO(width=8, depth=4)
-        m.submodules.owners = owners = SyncFIFO(width=OWNER.size, depth=OPEN)
+        m.submodules.words = words = Queue(WORD, PLACES)
+        m.submodules.closed = closed = Queue(CLOSED, CLOSED_BURSTS)
+        m.submodules.lengths = lengths = Queue(8, 4)
+        m.submodules.owners = owners = Queue(OWNER, OPEN)
         outside, blame = self._collect(m, words, closed)
         self._send(m, words, closed, lengths, owners)
         failed, owner = self._settle(m, owners)
         m.d.comb += [
             self.fault.eq(outside | failed),
             self.blame.eq(Mux(failed, owner.blame.as_value(), blame.as_value())),
-            self.idle.eq(~(self.burst.valid | lengths.r_rdy | owners.r_rdy)),
+            self.idle.eq(~self.burst.valid & lengths.empty & owners.empty),
         ]
         return m
 
-    def _collect(
-        self, m: Module, words: SyncFIFOBuffered, closed: SyncFIFO
-    ) -> tuple[Signal, Blame]:
+    def _collect(self, m: Module, words: Queue, closed: Queue) -> tuple[Signal, Blame]:
         write = self.i.payload
         burst = Signal(BURST)  # of the open burst
         owner = Signal(OWNER)  # of the open burst
@@ -117,17 +119,19 @@ class Writer(wiring.Component):
         stores = Signal()
         m.d.comb += [
             closes.eq(is_open & (complete | (self.i.valid & ~outside & ~joins))),
-            closed.w_en.eq(closes),
-            closed.w_data.eq(Cat(burst, owner)),
-            takes.eq(outside | (words.w_rdy & (~closes | closed.w_rdy))),
+            closed.i.valid.eq(closes),
+            closed.i.payload.burst.eq(burst),
+            closed.i.payload.owner.eq(owner),
+            takes.eq(outside | (words.i.ready & (~closes | closed.i.ready))),
             self.i.ready.eq(takes),
             stores.eq(self.i.valid & takes & ~outside),
-            words.w_en.eq(stores),
-            words.w_data.eq(Cat(write.word, write.mask)),
+            words.i.valid.eq(stores),
+            words.i.payload.word.eq(write.word),
+            words.i.payload.mask.eq(write.mask),
             ends_page.eq(write.address[: PAGE_WORDS.bit_length() - 1].all()),
         ]
         extends = is_open & joins
-        with m.If(closes & closed.w_rdy):
+        with m.If(closes & closed.i.ready):
             m.d.sync += is_open.eq(0)
         with m.If(stores):
             m.d.sync += [
@@ -135,8 +139,7 @@ class Writer(wiring.Component):
                 following.eq(write.address + 1),
                 owner.blame.eq(mine),
                 owner.ack.eq(write.ack),
-                owner.receipt.requester.eq(write.requester),
-                owner.receipt.tag.eq(write.tag),
+                owner.tag.eq(write.tag),
                 burst.beats.eq(Mux(extends, burst.beats + 1, 0)),
                 complete.eq(write.ack | ends_page | (extends & (burst.beats == LONGEST - 2))),
             ]
@@ -145,54 +148,50 @@ class Writer(wiring.Component):
         return self.i.valid & outside, Blame(mine)
 
     def _send(
-        self,
-        m: Module,
-        words: SyncFIFOBuffered,
-        closed: SyncFIFO,
-        lengths: SyncFIFO,
-        owners: SyncFIFO,
-    ) -> None:
-        head = data.View(CLOSED, closed.r_data)
+        self, m: Module, words: Queue, closed: Queue, lengths: Queue, owners: Queue
+    ) -> None:  # fmt: skip
+        head = closed.o.payload
         free = ~self.burst.valid | self.burst.ready
-        starts = closed.r_rdy & free & lengths.w_rdy & owners.w_rdy & ~self.stop
+        starts = Signal()
         m.d.comb += [
-            closed.r_en.eq(starts),
-            lengths.w_en.eq(starts),
-            lengths.w_data.eq(head.burst.beats),
-            owners.w_en.eq(starts),
-            owners.w_data.eq(head.owner),
+            starts.eq(closed.o.valid & free & lengths.i.ready & owners.i.ready & ~self.stop),
+            closed.o.ready.eq(starts),
+            lengths.i.valid.eq(starts),
+            lengths.i.payload.eq(head.burst.beats),
+            owners.i.valid.eq(starts),
+            owners.i.payload.eq(head.owner),
         ]
         with m.If(free):
             m.d.sync += [self.burst.valid.eq(starts), self.burst.payload.eq(head.burst)]
         count = Signal(8)
-        word = data.View(WORD, words.r_data)
+        word = self.word.payload
         moves = self.word.valid & self.word.ready
         m.d.comb += [
-            self.word.valid.eq(lengths.r_rdy & words.r_rdy),
-            self.word.payload.word.eq(word.word),
-            self.word.payload.mask.eq(word.mask),
-            self.word.payload.last.eq(count == lengths.r_data),
-            words.r_en.eq(moves),
-            lengths.r_en.eq(moves & self.word.payload.last),
+            self.word.valid.eq(lengths.o.valid & words.o.valid),
+            word.word.eq(words.o.payload.word),
+            word.mask.eq(words.o.payload.mask),
+            word.last.eq(count == lengths.o.payload),
+            words.o.ready.eq(moves),
+            lengths.o.ready.eq(moves & word.last),
         ]
         with m.If(moves):
-            m.d.sync += count.eq(Mux(self.word.payload.last, 0, count + 1))
+            m.d.sync += count.eq(Mux(word.last, 0, count + 1))
 
-    def _settle(self, m: Module, owners: SyncFIFO) -> tuple[Signal, data.View]:
+    def _settle(self, m: Module, owners: Queue) -> tuple[Signal, data.View]:
         m.submodules.receipts = receipts = SyncFIFO(
             width=Receipt.as_shape().size, depth=self._receipts
         )
-        owner = data.View(OWNER, owners.r_data)
+        owner = owners.o.payload
         m.d.comb += [
-            owners.r_en.eq(self.done),
+            owners.o.ready.eq(self.done),
             receipts.w_en.eq(self.done & ~self.failed & owner.ack),
-            receipts.w_data.eq(owner.receipt),
+            receipts.w_data.eq(Cat(owner.blame.requester, owner.tag)),
             self.ack.valid.eq(receipts.r_rdy),
             self.ack.payload.eq(receipts.r_data),
             receipts.r_en.eq(self.ack.ready),
         ]
         with m.If(self.done):
-            m.d.sync += Assert(owners.r_rdy, "memory answered a write that nobody made")
+            m.d.sync += Assert(owners.o.valid, "memory answered a write that nobody made")
         with m.If(receipts.w_en):
             m.d.sync += Assert(receipts.w_rdy, "more than ACKED_WRITES of a node wait for an ACK")
         return self.done & self.failed, owner

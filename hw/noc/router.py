@@ -40,7 +40,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.noc.arbiter import RoundRobin
-from hw.noc.buffer import Register
+from hw.noc.buffer import Register, join
 from hw.noc.flit import Flit
 from hw.noc.routes import Direction
 from kohakutpu.config import MAX_NODES
@@ -138,12 +138,3 @@ class Router(wiring.Component):
         if port is out and not self._returns:
             return False
         return port in out.sources and bool(self.behind[out])
-
-
-def join(m: Module, source: stream.Interface, sink: stream.Interface) -> None:
-    """Connect streams of the same bits, whatever their shapes."""
-    m.d.comb += [
-        Value.cast(sink.payload).eq(Value.cast(source.payload)),
-        sink.valid.eq(source.valid),
-        source.ready.eq(sink.ready),
-    ]
