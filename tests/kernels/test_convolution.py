@@ -146,7 +146,7 @@ def test_nothing_is_copied_where_pixels_are_whole_words(hostile: ktpu.Session) -
     assert hostile.stats().memory_written == around + images + 2 * 12 * 12
 
 
-def test_fifty_interleavings() -> None:
+def test_interleavings() -> None:
     x, w, bias = normal(1, 6, 6, 16), normal(9, 3, 3, 16, seed=1), normal(9, seed=2)
 
     def run(**options: Any) -> bytes:
@@ -157,7 +157,7 @@ def test_fifty_interleavings() -> None:
             return found.tobytes()
 
     want = run(machine="small")
-    assert all(run(machine="duo", seed=seed) == want for seed in range(50))
+    assert all(run(machine="duo", seed=seed) == want for seed in range(20))
 
 
 def test_nothing_to_compute() -> None:

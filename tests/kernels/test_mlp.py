@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from kohakuaccel.errors import CallError
 from kohakutpu import api as ktpu
@@ -107,10 +110,33 @@ def test_interleavings(machine: str, form: tuple[bool, bool, bool]) -> None:
     given = chosen(operands(17, 40, 70, 20), form)
     knobs: dict[str, Any] = {"block": 8, "hidden": 32, "columns": 16}
     want = stated(given, "gelu", 32)
-    for seed in range(17):
+    for seed in range(9):
         with ktpu.device("golden", machine=machine, poison=True, seed=seed) as session:
             oracle.assert_same_bits(run(given, form, **knobs), want)
             session.close()
+
+
+SIZES = st.sampled_from([1, 3, 4, 7, 16, 17, 32, 33, 40, 65, 100])
+
+
+@settings(max_examples=30, deadline=None)
+@drawn(
+    shape=st.tuples(SIZES, SIZES, SIZES, SIZES), form=st.sampled_from(FORMS),
+    lead=st.sampled_from([(), (2,)]), activation=st.sampled_from(list(ACTIVATIONS)),
+    precision=st.sampled_from(["default", "left", "high"]), block=st.sampled_from([4, 8, 20]),
+    hidden=st.sampled_from([32, 64]), columns=st.sampled_from([4, 32, 100]),
+    machine=st.sampled_from(["small", "quad"]), seed=st.integers(0, 1 << 16),
+)  # fmt: skip
+def test_anything(
+    shape: tuple[int, int, int, int], form: tuple[bool, bool, bool], lead: tuple[int, ...],
+    activation: str, precision: str, block: int, hidden: int, columns: int, machine: str, seed: int,
+) -> None:  # fmt: skip
+    given = chosen(operands(*shape, *lead), form)
+    knobs: dict[str, Any] = {"block": block, "hidden": hidden, "columns": columns}
+    with ktpu.device("golden", machine=machine, poison=True, seed=seed) as session:
+        ours = run(given, form, activation=activation, precision=precision, **knobs)
+        session.close()
+    oracle.assert_same_bits(ours, stated(given, activation, hidden, precision))
 
 
 def test_the_library_names_two() -> None:
