@@ -168,6 +168,16 @@ def exchange(x=L.In(M, N), y=L.Out(M, 1), *, block=8, cols=2):
         y[i] <<= a
 
 
+@kernel
+def nested(a=L.In(M, K), b=L.In(N, K), y=L.Out(M, N), *, gm=2, gn=2, nk=1):
+    with units(a.tiles(gm)) as i:
+        with units(b.tiles(gn)) as j:  # a view of what the instance is about: no memory
+            acc = L.tile(gm, gn, nk)
+            for k in loop(a.chunks32(nk)):
+                acc += a[i, k] @ b[j, k]
+            y[i, j] <<= L.relu(acc)
+
+
 def blocks(n: int, size: int = CHUNK) -> list[slice]:
     return [slice(first, first + size) for first in range(0, n, size)]
 
@@ -243,6 +253,10 @@ def plain_statement(a: Array, v: Array) -> Any:
     return to_fp16(contract(a, v.T))
 
 
+def nested_statement(a: Array, b: Array) -> Any:
+    return to_fp16(relu(tile(a, b)))
+
+
 def exchange_statement(x: Array) -> Any:
     halves = [wide(x).sum(axis=1, dtype=np.float32, keepdims=True) * 0 for _ in range(2)]
     a, b = halves[0], halves[1] + np.float32(1)
@@ -259,6 +273,7 @@ CASES: list[tuple[Kernel, Callable[..., Any], Callable[[int, int], list[tuple[in
     (running, running_statement, lambda m, n: [(m, n)]),
     (linear, linear_statement, lambda m, n: [(m, 40), (n, 40), (n, 20)]),
     (plain, plain_statement, lambda m, n: [(m, n), (n, 20)]),
+    (nested, nested_statement, lambda m, n: [(m, 40), (n, 40)]),
     (exchange, exchange_statement, lambda m, n: [(m, n)]),
 ]
 

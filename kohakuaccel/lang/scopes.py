@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, overload
 
@@ -36,7 +36,7 @@ class Scope(Generic[T]):
             Index(Symbol(name, "index"), *self._counted(count), self._loc)
             for name, count in zip(names, counts, strict=True)
         )
-        self._entered: AbstractContextManager[None] | None = None
+        self._entered: AbstractContextManager[Any] | None = None
         for index in self._indices:
             self._tracer.require_open(index.count.symbols(), f"the count of {what}", self._loc)
 
@@ -58,12 +58,15 @@ class Scope(Generic[T]):
         symbols = tuple(index.symbol for index in self._indices)
         return symbols[0] if len(symbols) == 1 else symbols
 
+    def _opened(self) -> AbstractContextManager[Any]:
+        return self._tracer.inside(self._statement())
+
     def __iter__(self) -> Iterator[T]:
-        with self._tracer.inside(self._statement()):
+        with self._opened():
             yield self._value
 
     def __enter__(self) -> T:
-        self._entered = self._tracer.inside(self._statement())
+        self._entered = self._opened()
         self._entered.__enter__()
         return self._value
 
@@ -73,22 +76,25 @@ class Scope(Generic[T]):
 
 
 class GridScope(Scope[T]):
-    """Independent instances, one for every value of the indices."""
+    """Independent instances, one for every value of the indices.
+
+    Inside another grid it is a view of what an instance holds, and goes through it in order.
+    """
 
     def __init__(self, what: str, counts: tuple[Count, ...], barrier: bool) -> None:
         super().__init__(what, counts)
         self._barrier = barrier
 
     def _statement(self) -> Grid:
-        around = self._tracer.grid
-        if around is not None:
-            raise KernelError(
-                f"{self._what} inside another grid",
-                loc=self._loc,
-                fix="split everything in one grid(...), or iterate inside it with sweep(...)",
-                notes=[(around.loc, "the grid around it")],
-            )
         return Grid(self._loc, self._indices, self._barrier)
+
+    def _opened(self) -> AbstractContextManager[Any]:
+        if self._tracer.grid is None:
+            return super()._opened()
+        loops = ExitStack()
+        for index in self._indices:
+            loops.enter_context(self._tracer.inside(Repeat(self._loc, index)))
+        return loops
 
 
 class LoopScope(Scope[T]):
@@ -110,12 +116,13 @@ def grid(*counts: Count) -> GridScope[Any]:
     """Split the work: ``for i, j in grid(a.tiles(gm), b.tiles(gn))``.
 
     The body describes one instance; instances are independent and run in any order, on any
-    unit. A neighbouring grid of the same split may share a stage with it.
+    unit. A neighbouring grid of the same split may share a stage with it. A grid inside a grid
+    splits what an instance holds further: that is a view, and writes no memory.
 
     Raises
     ------
     KernelError
-        If used outside a kernel or inside another grid, or if an argument is no count.
+        If used outside a kernel, or if an argument is no count.
     """
     return GridScope("grid", counts, barrier=False)
 
@@ -134,7 +141,7 @@ def stage(*counts: Count) -> GridScope[Any]:
     Raises
     ------
     KernelError
-        If used outside a kernel or inside another grid, or if an argument is no count.
+        If used outside a kernel, or if an argument is no count.
     """
     return GridScope("stage", counts, barrier=True)
 

@@ -6,7 +6,8 @@ import pytest
 
 from compiler.tests.refusals import refused
 from kohakuaccel.errors import KernelError
-from kohakuaccel.lang import dims, grid, sweep
+from kohakuaccel.ir.nodes import Grid, Repeat, Store
+from kohakuaccel.lang import dims, grid, stage, sweep
 from kohakutpu import lang as L
 from kohakutpu.lang import kernel
 
@@ -43,15 +44,20 @@ def test_outside_a_grid() -> None:
         tile.trace()
 
 
-def test_grid_inside_a_grid() -> None:
+def test_a_grid_inside_a_grid_goes_through_what_an_instance_holds() -> None:
     @kernel
-    def bad(x=L.In(M, N), y=L.Out(M, N)):
-        for _r in grid(x.rows(2)):
-            for _q in grid(x.rows(2)):  # HERE
-                pass
+    def nested(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(2)):
+            with stage(x.chunks32(1), 3) as (_c, _t):
+                y[r] <<= x[r]
 
-    with refused("grid inside another grid", "grid(x.rows(2))", "sweep", notes=1):
-        bad.trace()
+    (outer,) = nested.trace().body
+    assert isinstance(outer, Grid)
+    (first,) = outer.body
+    assert isinstance(first, Repeat)
+    (second,) = first.body
+    assert isinstance(second, Repeat)
+    assert isinstance(second.body[0], Store)
 
 
 def test_index_outside_its_grid() -> None:
