@@ -77,6 +77,9 @@ class DrainEngine(wiring.Component):
 
         limit = Mux(is_vector, self._machine.vl1_words, self._machine.l1_entries)
         bad = Signal()
+        # Into the own L1: the end of what is read lies behind the start of what lands, and so on.
+        meets = Signal()
+        own = ~to_memory & is_vector & task.nodes[self._node]
         receivers = sum((task.nodes[n] for n in range(1, 16)), task.nodes[0])
         m.d.comb += [
             in_order.busy.eq(receipts.busy),
@@ -85,7 +88,7 @@ class DrainEngine(wiring.Component):
             receipts.count.eq(Mux(nothing, 0, Mux(to_memory, 1, receivers))),
             engine.done.eq(in_order.done),
             engine.step.eq(engine.o.valid & engine.o.ready),
-            engine.fault.cause.eq(Cause.L1_RANGE),
+            engine.fault.cause.eq(Mux(bad, Cause.L1_RANGE, Cause.OVERLAP)),
             engine.fault.pc.eq(task.pc),
             window.base.eq(task.l1),
             window.stride.eq(task.l1_stride),
@@ -129,7 +132,10 @@ class DrainEngine(wiring.Component):
                 ]
                 m.next = "OWN_END"
             with m.State("OWN_END"):
-                m.d.sync += bad.eq(reach.o > self._machine.vl1_words)
+                m.d.sync += [
+                    bad.eq(reach.o > self._machine.vl1_words),
+                    meets.eq(own & (task.mem < reach.o)),
+                ]
                 with m.If(reach.done):
                     m.next = "RECEIVER"
             with m.State("RECEIVER"):
@@ -144,10 +150,13 @@ class DrainEngine(wiring.Component):
                 m.next = "RECEIVER_END"
             with m.State("RECEIVER_END"):
                 with m.If(reach.done):
-                    m.d.sync += bad.eq(bad | (~to_memory & (reach.o > limit)))
+                    m.d.sync += [
+                        bad.eq(bad | (~to_memory & (reach.o > limit))),
+                        meets.eq(meets & (task.l1 < reach.o)),
+                    ]
                     m.next = "START"
             with m.State("START"):
-                with m.If(bad):
+                with m.If(bad | meets):
                     m.d.comb += engine.fault.valid.eq(in_order.idle)
                 with m.Elif(in_order.free & ready):
                     m.d.comb += [

@@ -53,8 +53,9 @@ class Fill(Operation):
         for buffer in buffers:
             buffer.write(l1, self.l1_stride, region)
         work = costs.fill(pattern.g, pattern.nk, rows, k, pattern.mode, pattern.transpose)
-        unit.read_words += work.port
-        unit.noc_words += work.port
+        if unit in targets:
+            unit.read_words += work.port
+            unit.noc_words += work.port
         return work
 
 

@@ -32,10 +32,12 @@ class UnitReport:
         Instruction words read from memory; loops that fit the buffer are read once.
     macs : int
         Multiply-accumulates, padding included.
-    read_words, written_words : int
-        Words its transfers read from and wrote to memory.
+    read_words : int
+        Words from memory that landed in the unit for transfers of its own.
+    written_words : int
+        Words its transfers wrote to memory.
     noc_words : int
-        Data words that crossed the NoC on its account, each counted once however many receive it.
+        These, and words it sent to other units, each counted once however many receive it.
     """
 
     node: int

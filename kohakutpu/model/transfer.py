@@ -15,7 +15,7 @@ from kohakutpu.model.entries import Region
 from kohakutpu.model.faults import Violation
 from kohakutpu.model.operation import receivers
 from kohakutpu.model.pending import PendingMemory
-from kohakutpu.model.window import Window
+from kohakutpu.model.window import Window, end
 from kohakutpu.numerics import mx
 
 if TYPE_CHECKING:
@@ -56,18 +56,35 @@ class Target:
             kind = "V" if self.buffer == "vector" else "C"
             self.nodes = receivers(instruction.nodes, kind, machine, None)
 
-    def check_rows(self, unit: Unit, mem: int, rows: int, cols: int) -> None:
+    def check_rows(
+        self, unit: Unit, mem: int, rows: int, cols: int, source: Window | None = None
+    ) -> None:
         """Check that ``rows x cols`` elements fit the receivers.
+
+        Parameters
+        ----------
+        unit : Unit
+            The sender.
+        mem : int
+            Where they land.
+        rows, cols : int
+            How many there are.
+        source : Window, optional
+            What is read of the sender's vector L1.
 
         Raises
         ------
         Violation
-            ``L1_RANGE`` if they do not.
+            ``L1_RANGE`` if they do not, ``OVERLAP`` if they land between the first and the last
+            word that is read.
         """
         for node in self.nodes:
             receiver = unit.network[node]
             if self.buffer == "vector":
-                receiver.l1.check(Window(mem, self.stride, rows, cols, self.size))
+                window = Window(mem, self.stride, rows, cols, self.size)
+                receiver.l1.check(window)
+                if receiver is unit and source is not None:
+                    _apart(source, window)
             else:
                 blocks = -(-cols // KBLOCK)
                 self._entries(receiver).check(mem, self.stride, -(-rows // LANES), blocks)
@@ -106,8 +123,6 @@ class Target:
             sending = masked(data, rows, cols)
             sent = len(data) * costs.words(data.shape[1], self.size)
             if self.buffer == "vector":
-                if unit.node in self.nodes and sending is data:
-                    sending = data.copy()  # what is sent may lie where it lands
                 window = Window(mem, self.stride, len(data), data.shape[1], self.size)
                 for node in self.nodes:
                     unit.network[node].l1.put(window, sending)
@@ -120,6 +135,18 @@ class Target:
 
     def _entries(self, receiver: Unit) -> Entries:
         return receiver.l1a if self.buffer == "l1a" else receiver.l1b
+
+
+def _apart(source: Window, target: Window) -> None:
+    source_end, target_end = end(source, WORD_BYTES), end(target, WORD_BYTES)
+    if target.base < source_end and source.base < target_end:
+        raise Violation(
+            "OVERLAP",
+            f"words {target.base} to {target_end - 1} of the own L1 are written while words "
+            f"{source.base} to {source_end - 1} are read",
+            written=target.base,
+            read=source.base,
+        )
 
 
 def masked(data: NDArray[Any], rows: int, cols: int) -> NDArray[Any]:

@@ -86,10 +86,13 @@ class VFill(Operation):
                 values[:rows, :cols] = found
         else:
             values = np.zeros(shape, DTYPES[size])
-        for target in [unit] if self.own else [unit.network[node] for node in self.nodes]:
+        targets = [unit] if self.own else [unit.network[node] for node in self.nodes]
+        for target in targets:
             target.l1.put(window, values)
-        unit.read_words += fetched
-        unit.noc_words += fetched
+        if unit in targets and rows and cols:
+            landed = rows * costs.words(cols, size)
+            unit.read_words += landed
+            unit.noc_words += landed
         return costs.vfill(window.rows * costs.words(window.cols, size), fetched)
 
 
@@ -122,7 +125,7 @@ class VDrain(Operation):
         l1, mem, rows, cols = args
         target = self.target
         window = self.windows.at(l1, unit.l1)
-        target.check_rows(unit, mem, self.rows, self.cols)
+        target.check_rows(unit, mem, self.rows, self.cols, window)
         data: NDArray[Any] | Deferred
         if self.tile_order:
             tile = unit.l1.get(window, -(-rows // LANES), -(-cols // LANES) * SUBTILE)

@@ -269,7 +269,15 @@ def vdrain_wrong(
     """Return the causes for which a `VDRAIN` is a fault."""
     cells = (word for row in _cells(operation) for word, _, _ in row)
     causes = {"L1_RANGE"} if unit.core.l1.outside(cells) else set[str]()
-    return causes | _sending(operation).wrong(memory, units)
+    causes |= _sending(operation).wrong(memory, units)
+    v = operation.values
+    if not causes and v["to"] == "node" and v["buffer"] == "vector" and v["nodes"] >> unit.node & 1:
+        read = [word for row in _cells(operation) for word, _, _ in row]
+        length = words(v["cols"], SIZES[v["format"]])
+        landed = [v["mem"] + row * v["stride"] for row in range(v["rows"])]
+        if min(read) < max(landed) + length and min(landed) <= max(read):
+            return {"OVERLAP"}
+    return causes
 
 
 def _sending(operation: Resolved) -> Sending:

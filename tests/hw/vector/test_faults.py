@@ -97,8 +97,8 @@ def settled(instruction: Instruction) -> Instruction:
     if instruction.name == "VFILL":
         return replace(instruction, nodes=instruction.nodes & VECTORS)
     if instruction.name == "VDRAIN" and instruction.to == "node":
-        if instruction.buffer == "vector":  # of others: L1 is read and written at once
-            return replace(instruction, nodes=1 << OTHER)
+        if instruction.buffer == "vector":
+            return replace(instruction, nodes=instruction.nodes & VECTORS or 1 << OTHER)
         return replace(instruction, nodes=1 << CLUSTERS[instruction.nodes % 2])
     return instruction
 
@@ -132,6 +132,16 @@ def test_the_ends_of_everything(session: Session) -> None:
         (drain(rows=2, cols=16, to="node", nodes=1 << OTHER, mem=250, stride=5), None),
         (drain(rows=2, cols=16, to="node", nodes=1 << OTHER, mem=250, stride=6), "L1_RANGE"),
         (drain(rows=1, cols=16, to="node", nodes=1 << OTHER, mem=(1 << 34) - 1), "L1_RANGE"),
+        (drain(rows=2, cols=32, to="node", nodes=VECTORS, l1=8, l1_stride=2, mem=12, stride=2), None),
+        (drain(rows=2, cols=32, to="node", nodes=VECTORS, l1=8, l1_stride=2, mem=11, stride=2),
+         "OVERLAP"),
+        (drain(rows=2, cols=32, to="node", nodes=VECTORS, l1=8, l1_stride=2, mem=4, stride=2), None),
+        (drain(rows=2, cols=32, to="node", nodes=VECTORS, l1=8, l1_stride=2, mem=5, stride=2),
+         "OVERLAP"),
+        (drain(rows=2, cols=32, to="node", nodes=1 << OTHER, l1=8, l1_stride=2, mem=5, stride=2),
+         None),
+        (drain(rows=8, cols=16, to="node", nodes=1 << OWN, l1=8, l1_stride=9, mem=10, order="tile",
+               stride=0), "OVERLAP"),
     ]  # fmt: skip
     for pc, (instruction, cause) in enumerate(reach):
         assert outcome(bench_of(session, pc), instruction, pc) == cause
