@@ -7,7 +7,7 @@ import numpy as np
 
 from hw.sim.machine import SimulatedMachine
 from kohakuaccel.runtime.device import Bytes, DeviceFault, Program, Report
-from kohakutpu.config import WORD_BYTES, Machine
+from kohakutpu.config import KBLOCK, WORD_BYTES, Machine
 from kohakutpu.devices import Kind
 from kohakutpu.devices.golden import GoldenDevice
 from kohakutpu.devices.host import TABLE_WORDS, Host, Outcome
@@ -43,6 +43,7 @@ class Twin:
         self.host = Host(machine, simulated, watchdog=20_000)
         self.memory = simulated.memory[: self.memory_bytes]
         self.outcomes: list[Outcome] = []
+        self._cycles_a_step = KBLOCK // machine.k_per_cycle
         self._programs: Sequence[Program] = ()
 
     def write(self, address: int, data: Bytes) -> None:
@@ -76,11 +77,23 @@ class Twin:
             f"{wrong.size} bytes of memory differ, the first at word {wrong[0] // WORD_BYTES}, "
             f"byte {wrong[0] % WORD_BYTES}, the last at word {wrong[-1] // WORD_BYTES}"
         )
-        steps = sum(outcome.counters[p.node]["steps_1"] for p in self._programs if p.kind == "C")
-        assert steps * MACS_PER_STEP == report.macs
-        for unit in report.units:
-            assert outcome.counters[unit.node]["instructions"] == unit.instructions
+        self._count(outcome, report)
         return report
+
+    def _count(self, outcome: Outcome, report: Report) -> None:
+        """Compare counters that both have, and what holds between the hardware's own."""
+        units = [outcome.counters[program.node] for program in self._programs]
+        clusters = [c for c, p in zip(units, self._programs, strict=True) if p.kind == "C"]
+        assert MACS_PER_STEP * sum(counted["steps_1"] for counted in clusters) == report.macs
+        assert [c["instructions"] for c in units] == [u.instructions for u in report.units]
+        assert sum(c["written"] for c in units) == report.memory_written
+        assert sum(c["read"] + c["written"] + c["sent"] for c in units) == report.noc
+        for counted in units:
+            for engine in range(3):
+                assert counted[f"steps_{engine}"] <= counted[f"busy_{engine}"]
+                assert counted[f"busy_{engine}"] + counted[f"stalled_{engine}"] <= outcome.cycles
+        for counted in clusters:
+            assert counted["steps_1"] * self._cycles_a_step <= counted["busy_1"]
 
     def reset_memory(self) -> None:
         """Make both alike again: after a fault what was written may differ."""
