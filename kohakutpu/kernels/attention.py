@@ -33,8 +33,9 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
 
     Its knobs are the block of queries, ``block_q``, a multiple of 4, and of keys, ``block_k``, a
     multiple of 32; ``scale``, a positive number or ``"auto"`` for ``D**-0.5``; the precisions of
-    the contractions, ``scores`` and ``values``; and ``nk`` as in `contraction`. Bits depend neither
-    on ``block_q`` nor on ``nk``.
+    the contractions, ``scores`` and ``values``; ``nk`` as in `contraction`; and ``table``, an array
+    ``(Q, T)`` that is known when the kernel is compiled, goes with it, and is added to the scaled
+    scores. Bits depend neither on ``block_q`` nor on ``nk``.
 
     With ``causal`` query ``m`` sees keys up to ``m + offset``, the last query the last key, and
     blocks of keys that a block of queries does not see are left out. Both blocks are then the same
@@ -60,7 +61,7 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
         tensors["after"], tensors["at"] = L.In(Q, dtype="fp32"), L.In(T, dtype="fp32")
     tensors["o"] = L.Out(..., Q, E)
 
-    def attention(*operands, block_q, block_k, nk, scale, causal, offset, scores, values):
+    def attention(*operands, block_q, block_k, nk, scale, causal, offset, table, scores, values):
         if causal and not positions and (keys or offset):
             raise KernelError(
                 "a causal mask beside `keys` or with an offset needs the positions of both sides",
@@ -69,6 +70,8 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
             )
         given = dict(zip(tensors, operands, strict=True))
         q, k, v, o = (given[name] for name in "qkvo")
+        tabled = np.size(table) > 0
+        added = L.table(np.asarray(table, float) * LOG2_E) if tabled else None
         factor = (D**-0.5 if scale == "auto" else scale) * LOG2_E
         with units(q.rows(block_q)) as i:
             top, total, out = L.state(LOWEST), L.state(0.0), L.state(0.0, E)
@@ -79,9 +82,11 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
                 for c in sweep(q.chunks32(nk)):
                     s += q[i, c] @ k[j, c]
                 # The maximum of scaled scores is the scaled maximum, so scaling costs no pass.
-                score, rest = (
-                    (s * factor + given["bias"][i, j] * LOG2_E, 1) if bias else (s, factor)
-                )
+                score, rest = (s * factor, 1) if bias or added is not None else (s, factor)
+                if bias:
+                    score = score + given["bias"][i, j] * LOG2_E
+                if added is not None:
+                    score = score + added[i, j]
                 if keys:
                     score = L.where(given["keys"][j], score, HIDDEN)
                 if positions:
@@ -116,6 +121,7 @@ def kernel_for(keys: bool = False, bias: bool = False, positions: bool = False) 
         "scale": "auto",
         "causal": False,
         "offset": 0,
+        "table": (),
         "scores": "default",
         "values": "default",
     }

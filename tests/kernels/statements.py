@@ -95,10 +95,12 @@ def attention(
     scale: float,
     visible: Array | None = None,
     bias: Array | None = None,
+    table: Array | None = None,
 ) -> Array:
     """Flash attention of one head, block of keys after block of keys.
 
-    `matmul` is ``a @ b.T`` as FP16; `visible`, booleans ``[queries, keys]``, says who sees what.
+    `matmul` is ``a @ b.T`` as FP16; `visible`, booleans ``[queries, keys]``, says who sees what;
+    `bias` is FP16, `table` is rounded to FP32.
     """
     top = np.full((len(q), 1), number(-1e30))
     total = np.zeros((len(q), 1), np.float32)
@@ -108,6 +110,8 @@ def attention(
         scores = wide(matmul(q, k[those])) * number(scale)
         if bias is not None:
             scores = scores + wide(bias[:, those]) * number(LOG2_E)
+        if table is not None:
+            scores = scores + (table[:, those] * LOG2_E).astype(np.float32)
         if visible is not None:
             scores = np.where(visible[:, those], scores, number(-np.inf))
         new = np.maximum(top, row_max(scores))

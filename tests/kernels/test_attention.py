@@ -34,6 +34,7 @@ def operands(queries: int, keys: int, width: int, out: int, *lead: int) -> list[
 def stated(
     q: Array, k: Array, v: Array, *, visible: Any = None, bias: Any = None,
     block: int = BLOCK_K, scores: str = "default", values: str = "default", scale: Any = None,
+    table: Any = None,
 ) -> Array:  # fmt: skip
     """Every head by itself; masks broadcast, heads share keys."""
     lead = q.shape[:-2]
@@ -50,9 +51,9 @@ def stated(
 
     factor = (q.shape[-1] ** -0.5 if scale is None else scale) * LOG2_E
     for head in np.ndindex(*lead):
-        masks = (None if x is None else x[head] for x in (visible, bias))
+        seen, added = (None if x is None else x[head] for x in (visible, bias))
         result[head] = statements.attention(
-            q[head], k[head], v[head], matmul, block, factor, *masks
+            q[head], k[head], v[head], matmul, block, factor, seen, added, table
         )
     return result
 
@@ -114,6 +115,19 @@ def test_operands_that_hide(forms: tuple[bool, bool, bool]) -> None:
     masks += [after, at] if forms[2] else []
     ours = kernel_for(*forms)(*(tensor(x) for x in (*given, *masks)), block_q=8, block_k=32)
     want = stated(*given, visible=visible, bias=bias if forms[1] else None, block=32)
+    oracle.assert_same_bits(ours.numpy(), want)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(21, 75, 33, 20), (64, 64, 32, 16)])
+def test_a_table_goes_with_the_program(shape: tuple[int, ...], bias: bool) -> None:
+    """Here a penalty that grows with the distance, as in ALiBi."""
+    queries, count, width, out = shape
+    values, slopes = operands(queries, count, width, out, 2), normal(2, queries, count, seed=9)
+    table = -0.3 * np.abs(np.subtract.outer(np.arange(queries), np.arange(count)))
+    given = [*values, slopes] if bias else values
+    ours = kernel_for(bias=bias)(*(tensor(x) for x in given), block_q=8, block_k=32, table=table)
+    want = stated(*values, bias=slopes if bias else None, table=table, block=32)
     oracle.assert_same_bits(ours.numpy(), want)
 
 
