@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
+from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.unknown import Unknown
+from kohakuaccel.source import caller
 
 if TYPE_CHECKING:
     from kohakuaccel.ir.scalar import Scalar
+
+
+_FOREIGN = (str, bytes, list, tuple, dict, set, type(None))
+_REAL = ("+", "-", "*", "/", "**")
 
 
 class Expr(Unknown):
@@ -214,13 +220,23 @@ def is_integer(value: object) -> bool:
 def _operate(op: str, left: Any, right: Any) -> Any:
     if is_integer(left) and is_integer(right):
         return binary(op, left, right)
-    return _real(op, left, right) if op in "+-*" else NotImplemented
+    return _real(op, left, right)
 
 
 def _real(op: str, left: Any, right: Any) -> Any:
     from kohakuaccel.ir.scalar import combine  # scalars are built from expressions
 
-    return combine(op, left, right)
+    whole = op in ("//", "%")
+    for operand in (left, right):
+        if isinstance(operand, _FOREIGN) or (whole and isinstance(operand, float)):
+            kind = cast("type[object]", type(operand)).__name__
+            raise KernelError(
+                f"`{left} {op} {right}`: a {kind} is no {'whole number' if whole else 'number'}",
+                loc=caller(),
+                fix="use whole numbers, dimensions and indices"
+                + ("" if whole else ", or floats where a number is wanted"),
+            )
+    return combine(op, left, right) if op in _REAL else NotImplemented
 
 
 def binary(op: str, left: Expr | int, right: Expr | int) -> Expr:

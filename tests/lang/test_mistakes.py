@@ -407,3 +407,21 @@ def test_a_symbol_is_no_sequence() -> None:
         rows_of(index)()
     with refused("cannot be indexed", "x.rows(2)[0]", "x[r]"):
         rows_of(count)()
+
+
+def test_arithmetic_of_symbols_with_what_is_no_number() -> None:
+    def nothing(x: Any, **_: Any) -> None:
+        list(sweep(x.rows(2) + None))  # HERE
+
+    def text(**_: Any) -> None:
+        list(sweep(M * "2"))  # HERE
+
+    def half(r: Any, **_: Any) -> None:
+        list(sweep(r // 2.5))  # HERE
+
+    with refused("a NoneType is no number", "x.rows(2) + None", "whole numbers"):
+        rows_of(nothing)()
+    with refused("`M * 2`: a str is no number", 'M * "2"', "whole numbers"):
+        rows_of(text)()
+    with refused("`r // 2.5`: a float is no whole number", "r // 2.5", "whole numbers"):
+        rows_of(half)()
