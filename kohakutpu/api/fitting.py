@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from kohakuaccel.errors import CapacityError
+from kohakuaccel.errors import CapacityError, InternalError
 from kohakutpu.api.dispatch import MAX_STRIDE, Backend
 from kohakutpu.api.tensor import Tensor
 from kohakutpu.config import WORD_BYTES
@@ -13,26 +13,39 @@ from kohakutpu.lang import Kernel
 
 BACKEND = Backend()
 
+LIMIT = 4096  # answers remembered
+_fitting: dict[Hashable, int] = {}
+
 Try = tuple[Kernel, Sequence[Tensor], Mapping[str, Any]]
 
 
 def run(tries: Sequence[Try], out: Tensor | None = None) -> Tensor:
     """Return the result of the first kernel with operands and knobs that the machine can hold.
 
-    It goes to `out` if that is given, whose rows may lie anywhere.
+    It goes to `out` if that is given, whose rows may lie anywhere. Which one it was is remembered
+    for operands that look the same.
 
     Raises
     ------
     CapacityError
         If it holds none; this is what the last one says.
     """
-    *others, last = tries
-    for kernel, operands, knobs in others:
+    first, operands, knobs = tries[0]
+    looks = tuple((x.shape, x.strides, x.format) for x in operands)
+    machine = operands[0].device.machine.hash
+    key = (machine, first, looks, tuple(sorted(knobs.items())))
+    for number in range(_fitting.get(key, 0), len(tries)):
         try:
-            return launch(kernel, operands, knobs, out)
+            result = launch(*tries[number], out)
         except CapacityError:
+            if number == len(tries) - 1:
+                raise
             continue
-    return launch(*last, out)
+        if len(_fitting) >= LIMIT:
+            _fitting.clear()
+        _fitting[key] = number
+        return result
+    raise InternalError("nothing to try")
 
 
 def launch(

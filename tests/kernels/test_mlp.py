@@ -9,8 +9,9 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from kohakuaccel.errors import CallError
+from kohakuaccel.errors import CallError, CapacityError
 from kohakutpu import api as ktpu
+from kohakutpu.api import fitting
 from kohakutpu.api.mlp import HIDDEN
 from kohakutpu.kernels.mlp import gated_mlp, kernel_for, mlp
 from tests.kernels import oracle
@@ -176,6 +177,26 @@ def test_the_hidden_layer_stays_off_memory(hostile: ktpu.Session) -> None:
     x, gate, up, down, rest = (given[n].astype(float) for n in given)
     want = (oracle.silu(x @ gate.T) * (x @ up.T)) @ down.T + rest
     assert np.sqrt(np.mean((ours.numpy() - want) ** 2) / np.mean(want**2)) <= 1.3e-2
+
+
+def test_what_fits_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+    launch = fitting.launch
+
+    def counted(kernel: Any, operands: Any, knobs: Any, out: Any = None) -> ktpu.Tensor:
+        tried.append(knobs)
+        return launch(kernel, operands, knobs, out)
+
+    monkeypatch.setattr(fitting, "launch", counted)
+    with ktpu.device("golden", machine="tiny", poison=True):
+        tensors = [ktpu.zeros(shape) for shape in ((31, 64), (131, 64), (701, 131))]
+        ktpu.mlp(*tensors)
+        assert len(tried) > 1
+        del tried[:]
+        ktpu.mlp(*tensors)
+        assert len(tried) == 1
+        with pytest.raises(CapacityError):
+            ktpu.attention(*(ktpu.zeros(shape) for shape in ((70, 3), (70, 3), (70, 700))))
 
 
 def test_no_rows() -> None:
