@@ -12,6 +12,7 @@ from compiler.analysis.hazards import check_hazards
 from compiler.analysis.initialised import check_initialised
 from compiler.analysis.instances import Env
 from compiler.analysis.knobs import check_knobs
+from compiler.analysis.numerics import warn_of_hazards
 from compiler.analysis.settled import check_settled
 from compiler.analysis.sites import Site, sites
 from compiler.analysis.states import check_states
@@ -20,7 +21,7 @@ from kohakuaccel.ir.verifier import verify
 
 
 def check(trace: Trace) -> None:
-    """Prove what holds for all shapes.
+    """Prove what holds for all shapes; warn of numbers that are likely to leave their format.
 
     Raises
     ------
@@ -38,6 +39,7 @@ def check(trace: Trace) -> None:
     check_hazards(found)
     check_states(found)
     check_written(trace, found)
+    warn_of_hazards(found)
 
 
 def check_specialised(trace: Trace, env: Env) -> None:

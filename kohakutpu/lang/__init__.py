@@ -35,6 +35,7 @@ from kohakutpu.lang.functions import (  # noqa: E402 (frames are hidden from her
     where,
 )
 from kohakutpu.lang.functions import absolute as abs  # noqa: E402
+from kohakutpu.lang.hazards import NumericHazard  # noqa: E402
 from kohakutpu.lang.kernel import Kernel, kernel  # noqa: E402
 from kohakutpu.lang.operands import region  # noqa: E402
 from kohakutpu.lang.states import state  # noqa: E402
@@ -56,6 +57,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "In",
     "Kernel",
+    "NumericHazard",
     "Out",
     "Tensor",
     "abs",
