@@ -29,7 +29,7 @@ struct Model {
     VerilatedContext context;
     Vtop top{prepared(context)};
     uint64_t cycle = 0;  // since the model was made
-    std::vector<const uint32_t *> instructions;  // the counter of each unit
+    std::vector<const uint32_t *> instructions;  // the first counter of each unit
 #if VM_TRACE
     std::unique_ptr<VerilatedVcdC> waves;
     uint64_t first = 0, end = 0;
@@ -64,7 +64,7 @@ static void clock(Model &model) {
 EXPORT Model *model_new() {
     Model *model = new Model;
     for (const auto &scope : *model->context.scopeNameMap())
-        if (const VerilatedVar *counter = scope.second->varFind("instructions"))
+        if (const VerilatedVar *counter = scope.second->varFind("counts"))
             model->instructions.push_back(static_cast<const uint32_t *>(counter->datap()));
     return model;
 }

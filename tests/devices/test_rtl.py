@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -35,10 +35,15 @@ FOREVER = "loop 16777215\nloop 16777215\nend\nend\nhalt\n"
 
 
 @pytest.fixture(scope="module")
-def device() -> Iterator[Runtime]:
-    made = rtl.RtlDevice(TINY, watchdog=5000)
-    yield runtime(made)
-    made.close()
+def made() -> Iterator[rtl.RtlDevice]:
+    device = rtl.RtlDevice(TINY, watchdog=5000)
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="module")
+def device(made: rtl.RtlDevice) -> Runtime:
+    return runtime(made)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,28 @@ def test_library(device: Runtime, reference: Runtime, name: str, shapes: Shapes)
         for engine in unit.engines.values():
             assert engine.busy + engine.stalled <= report.cycles
     assert report.memory_written == told.memory_written
+
+
+@pytest.mark.cocotb
+def test_progress_is_known_during_a_run(
+    made: rtl.RtlDevice, device: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Progress:
+        def __init__(self, expected: Callable[[], int]) -> None:
+            self.expected = expected()
+
+        def update(self, cycles: int, done: int) -> None:
+            seen.append((done, self.expected))
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(rtl, "RunProgress", Progress)
+    report = job(TINY, "softmax", ((64, 256),)).run(device)[1]
+    assert seen[-1] == (report.instructions, report.instructions)
+    assert all(done <= expected for done, expected in seen)
 
 
 @pytest.mark.parametrize(("name", "shapes"), CASES)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cocotb
 
 TINY = preset("tiny")
 C, V = TINY.of_kind("C")[0].id, TINY.of_kind("V")[0].id
-EDGES = 2000
+EDGES = 800
 """Cycles, at most, before an engine's first instruction and after its last: both ends of a run."""
 
 
@@ -57,7 +57,7 @@ def test_multiply_accumulates_of_the_padded_problem(
         ("matmul", ((128, 256), (64, 256)), C, "GEMM"),
         ("matmul", ((128, 256), (64, 256)), C, "FILL"),
         ("softmax", ((128, 128),), V, "EXEC"),
-        ("add", ((128, 128), (128, 128)), V, "VFILL"),
+        ("add", ((128, 128), (128, 128)), V, "VDRAIN"),
     ],
 )
 def test_busy_and_stalled_account_for_the_run(
