@@ -56,7 +56,7 @@ def _add(body: Sequence[Item], times: int, machine: Machine, loads: Mapping[str,
             if item.count:
                 _add(item.body, times * item.count, machine, loads)
         elif isinstance(item, Emit) and item.record.engine is not None:
-            cycles, moved, where = _cost(item, machine)
+            cycles, moved, where = cost_of(item, machine)
             load = loads[item.record.name]
             load.instructions += times
             load.cycles += round(times * cycles)
@@ -64,7 +64,7 @@ def _add(body: Sequence[Item], times: int, machine: Machine, loads: Mapping[str,
                 setattr(load, where, getattr(load, where) + round(times * moved))
 
 
-def _cost(emit: Emit, machine: Machine) -> tuple[float, float, str]:
+def cost_of(emit: Emit, machine: Machine) -> tuple[float, float, str]:
     """Return an instruction's average cycles, the words it moves and what to count these as."""
     operands = emit.operands
     if emit.record is isa.GEMM:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from compiler.estimate import Load, estimate, port_of
 from compiler.passes.place import Placed, Round, Share
 from compiler.passes.specialise import Specialised
+from compiler.schedule import stage_cycles
 from compiler.vector import Placement
 from kohakuaccel.image import Image
 from kohakuaccel.ir.expr import Symbol
@@ -190,7 +191,8 @@ def _stage(placed: Placed, rounds: int, machine: Machine) -> StagePlan:
         UnitPlan(share, estimate(placed.items[share.node], share.kind, machine))
         for share in placed.shares
     )
-    cycles, limiter = _limit(units, machine)
+    least, limiter = _limit(units, machine)
+    cycles = max(least, stage_cycles(placed.items, machine))
     grid: Grid = placed.stage.grid
     kind = "contraction" if placed.stage.is_contraction else "vector"
     counts = placed.batch.counts
@@ -199,32 +201,19 @@ def _stage(placed: Placed, rounds: int, machine: Machine) -> StagePlan:
 
 
 def _limit(units: Sequence[UnitPlan], machine: Machine) -> tuple[int, str]:
-    """Return the estimated cycles and what they are spent on.
-
-    The busiest engine sets the pace; the others add one instruction each, before it has something
-    to do or after it is done.
-    """
+    """Return the least cycles a stage can take, and the engine or port that is occupied as long."""
     if not units:
         return 0, "nothing: there are no instances"
     busy: list[tuple[int, str]] = []
     ports: dict[int, int] = {}
-    readers: dict[int, int] = {}
     for unit in units:
         port = port_of(unit.share.node, machine)
         words = sum(load.read + load.written for load in unit.loads.values())
         ports[port] = ports.get(port, 0) + words
-        readers[port] = readers.get(port, 0) + any(load.read for load in unit.loads.values())
-    edges = 0
-    for unit in units:
-        once = 0
         for engine, load in unit.loads.items():
             busy.append((load.cycles, f"{engine} of {unit.share.kind}{unit.share.node}"))
-            sharing = readers[port_of(unit.share.node, machine)] if load.read else 1
-            once += sharing * load.cycles // max(1, load.instructions)
-        edges = max(edges, once)
     busy += [(words, f"memory port {port}") for port, words in ports.items()]
-    cycles, limiter = max(busy, key=lambda entry: entry[0])
-    return cycles + edges + costs.READ + costs.WRITE, limiter
+    return max(busy, key=lambda entry: entry[0])
 
 
 def placements(stage: StagePlan) -> dict[tuple[str, str], list[Placement]]:

@@ -1,0 +1,169 @@
+"""How long a stage takes: its programs' instructions timed, with their semaphores, without data.
+
+Engines are in order and semaphores have one writer and one reader each, so the times do not depend
+on the order in which they are found. A long stage is timed for a while and extrapolated.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.estimate import cost_of, port_of
+from compiler.program import Advance, Emit, Loop
+from kohakutpu import costs, isa
+from kohakutpu.config import Machine
+
+Item = Loop | Emit | Advance
+
+STEPS = 3000  # instructions that are timed one by one
+LATENCY = {"FILL": costs.READ, "VFILL": costs.READ, "GEMM": costs.GEMM, "EXEC": costs.EXEC}
+
+
+@dataclass(eq=False, slots=True)
+class _Engine:
+    node: int
+    port: int
+    emits: Iterator[Emit]
+    free: int = 0
+    head: Emit | None = None
+    start: int | None = None  # of the head, once all it waits for is known
+
+
+@dataclass(eq=False, slots=True)
+class _State:
+    posts: dict[tuple[int, int], deque[int]] = field(
+        default_factory=dict[tuple[int, int], "deque[int]"]
+    )
+    ports: dict[int, int] = field(default_factory=dict[int, int])
+    cost: dict[Emit, tuple[int, int, int]] = field(default_factory=dict[Emit, tuple[int, int, int]])
+
+
+def stage_cycles(items: Mapping[int, Sequence[Item]], machine: Machine) -> int:
+    """Return the cycles from the first instruction of a stage to its last one's effect."""
+    state = _State()
+    engines = [
+        _Engine(node, port_of(node, machine), _walk(part))
+        for node, body in items.items()
+        for part in _by_engine(body)
+    ]
+    total = sum(_count(body) for body in items.values())
+    for engine in engines:
+        _next(engine, state)
+    done = end = 0
+    while done < STEPS:
+        ready = [engine for engine in engines if engine.start is not None]
+        if not ready:
+            break
+        engine = min(ready, key=lambda one: one.start or 0)
+        end = max(end, _run(engine, state, machine))
+        done += 1
+        for other in engines:
+            if other.start is None and other.head is not None:
+                _try(other, state)
+    return end if done == total or not done else end * total // done
+
+
+def _by_engine(body: Sequence[Item]) -> list[list[Item]]:
+    """Return what each engine executes, loops kept."""
+    found: dict[int, None] = {}
+    for emit in _emits(body):
+        found[_engine(emit)] = None
+    return [_only(body, number) for number in found]
+
+
+def _engine(emit: Emit) -> int:
+    if emit.record is isa.SYNC:
+        return int(emit.operands["engine"])
+    return -1 if emit.record.engine is None else emit.record.engine
+
+
+def _emits(body: Sequence[Item]) -> Iterator[Emit]:
+    for item in body:
+        if isinstance(item, Loop):
+            yield from _emits(item.body)
+        elif isinstance(item, Emit):
+            yield item
+
+
+def _only(body: Sequence[Item], engine: int) -> list[Item]:
+    result: list[Item] = []
+    for item in body:
+        if isinstance(item, Loop):
+            inner = _only(item.body, engine)
+            if inner and item.count:
+                result.append(Loop(item.name, item.count, inner))
+        elif isinstance(item, Emit) and _engine(item) == engine:
+            result.append(item)
+    return result
+
+
+def _walk(body: Sequence[Item]) -> Iterator[Emit]:
+    for item in body:
+        if isinstance(item, Loop):
+            for _ in range(item.count):
+                yield from _walk(item.body)
+        elif isinstance(item, Emit):
+            yield item
+
+
+def _count(body: Sequence[Item]) -> int:
+    return sum(
+        item.count * _count(item.body) if isinstance(item, Loop) else isinstance(item, Emit)
+        for item in body
+    )
+
+
+def _next(engine: _Engine, state: _State) -> None:
+    engine.head, engine.start = next(engine.emits, None), None
+    if engine.head is not None:
+        _try(engine, state)
+
+
+def _try(engine: _Engine, state: _State) -> None:
+    """Find when the head of an engine starts, if everything it waits for has been posted."""
+    assert engine.head is not None
+    start = engine.free
+    for semaphore, count in engine.head.waits:
+        posts = state.posts.get((engine.node, semaphore), ())
+        if len(posts) < count:
+            return
+        start = max(start, posts[count - 1])
+    engine.start = start
+
+
+def _run(engine: _Engine, state: _State, machine: Machine) -> int:
+    """Execute the head of an engine and return when its effect has arrived."""
+    emit = engine.head
+    assert emit is not None
+    assert engine.start is not None
+    for semaphore, count in emit.waits:
+        for _ in range(count):
+            state.posts[engine.node, semaphore].popleft()
+    if emit not in state.cost:
+        state.cost[emit] = _cost(emit, machine)
+    cycles, port, latency = state.cost[emit]
+    start = engine.start
+    if port:
+        start = max(start, state.ports.get(engine.port, 0))
+        state.ports[engine.port] = start + port
+    engine.free = start + cycles
+    arrived = engine.free + latency
+    for node, semaphore in emit.posts:
+        late = 0 if node == engine.node else costs.POST
+        state.posts.setdefault((node, semaphore), deque()).append(arrived + late)
+    _next(engine, state)
+    return arrived
+
+
+def _cost(emit: Emit, machine: Machine) -> tuple[int, int, int]:
+    """Return an instruction's cycles, its cycles at the memory port, and its latency."""
+    if emit.record.engine is None or emit.record is isa.SYNC:
+        return 1, 0, 0
+    cycles, words, where = cost_of(emit, machine)
+    port = round(words) if where in ("read", "written") else 0
+    latency = LATENCY.get(emit.record.name)
+    if latency is None:
+        latency = costs.WRITE if emit.operands.get("to", "memory") == "memory" else costs.TRANSFER
+    return round(cycles), port, latency
