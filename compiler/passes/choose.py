@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from compiler.analysis.sites import inside
 from compiler.cluster.residency import COUNT_MAX, MODES, blocks_of
 from compiler.estimate import sharing
 from compiler.passes.blocks import choose_fused
@@ -144,6 +145,9 @@ def _choose_tiles(
         axis: [s for s in dict.fromkeys(symbols) if s in opened and s not in env]
         for axis, symbols in axes.items()
     }
+    for symbol in _stray(stage, opened):
+        if not any(symbol in symbols for symbols in axes.values()):
+            env.setdefault(symbol, 1)  # the size of no tile: refused, once all have numbers
     variables: dict[Symbol, list[int]] = {}
     for axis, extent in (("gm", max(c.rows for c in tiles)), ("gn", max(c.cols for c in tiles))):
         for symbol in free[axis]:
@@ -174,6 +178,13 @@ def _choose_tiles(
             instances, used = _instances(stage, batch, env, len(machine.pairs))
             port = sharing([cluster.id for cluster, _ in machine.pairs[:used]], machine)
             env[symbol] = _chunk(fed, sizes, instances, machine, port)
+
+
+def _stray(stage: Stage, opened: Sequence[Symbol]) -> Iterator[Symbol]:
+    """Yield the open sizes of tilings that loops of an instance run over."""
+    for statement in inside(stage.grid.body):
+        if isinstance(statement, Repeat) and statement.index.tiling is not None:
+            yield from (s for s in statement.index.tiling.size.symbols() if s in opened)
 
 
 def _with_epilogue(

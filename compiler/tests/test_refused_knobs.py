@@ -3,9 +3,11 @@
 
 import pytest
 
+from compiler.pipeline import ArgSpec, compile_kernel
 from compiler.tests.refusals import prove, refused
 from kohakuaccel.lang import dims, grid, stage, sweep
 from kohakutpu import lang as L
+from kohakutpu.config import preset
 from kohakutpu.lang import kernel
 
 M, N = dims("M, N")
@@ -59,6 +61,27 @@ def test_an_index() -> None:
 def test_a_number_to_compute_with(bad, name: str, caret: str) -> None:
     with refused(f"knob `{name}` is left open, so it is no number", caret, f"give `{name}`"):
         prove(bad)
+
+
+def test_a_tiling_that_no_tile_has_the_size_of() -> None:
+    K = dims("A, K")[1]
+
+    @kernel
+    def bad(a=L.In(M, K), b=L.In(N, K), c=L.Out(M, N), *, gm=None, gn=2):
+        for i in grid(a.tiles(gm)):
+            for j in sweep(b.tiles(None)):
+                acc = L.tile(gm, gn, 1)
+                for k in sweep(a.chunks32(1)):
+                    acc += a[i, k] @ b[j, k]
+                c[i, j] <<= L.maximum(acc, 0)  # HERE
+
+    shapes = [ArgSpec((17, 33)), ArgSpec((40, 33))]
+    with refused(
+        "an accumulator tile: 20 x 8; a tile of `c`: 20 x 4",
+        "c[i, j] <<= L.maximum(acc, 0)",
+        "same tiling",
+    ):
+        compile_kernel(bad, shapes, {}, preset("small"))
 
 
 def test_a_dimension_that_no_argument_settles() -> None:

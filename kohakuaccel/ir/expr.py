@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kohakuaccel.ir.scalar import Scalar
 
 
-_FOREIGN = (str, bytes, list, tuple, dict, set, type(None))
+_FOREIGN = ("str", "bytes", "list", "tuple", "dict", "set", "NoneType")
 _REAL = ("+", "-", "*", "/", "**")
 
 
@@ -228,8 +228,8 @@ def _real(op: str, left: Any, right: Any) -> Any:
 
     whole = op in ("//", "%")
     for operand in (left, right):
-        if isinstance(operand, _FOREIGN) or (whole and isinstance(operand, float)):
-            kind = cast("type[object]", type(operand)).__name__
+        kind = cast("type[object]", type(operand)).__name__
+        if kind in _FOREIGN or (whole and kind in ("float", "bool")):
             raise KernelError(
                 f"`{left} {op} {right}`: a {kind} is no {'whole number' if whole else 'number'}",
                 loc=caller(),

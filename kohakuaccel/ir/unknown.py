@@ -105,6 +105,11 @@ class Unknown:
     def __len__(self) -> int:
         self._refuse("len() has no answer", "use the dimension's own name")
 
+    def __matmul__(self, other: Any) -> Any:
+        self._refuse("it is no operand of `@`", "contract windows, as in `a[i, k] @ b[j, k]`")
+
+    __rmatmul__ = __matmul__
+
     def __getitem__(self, place: Any) -> Any:
         self._refuse("it cannot be indexed", "index a buffer by it, as in `x[r]`")
 

@@ -419,6 +419,16 @@ def test_arithmetic_of_symbols_with_what_is_no_number() -> None:
     def half(r: Any, **_: Any) -> None:
         list(sweep(r // 2.5))  # HERE
 
+    def product(x: Any, r: Any, **_: Any) -> None:
+        list(sweep(x.rows(2) @ r))  # HERE
+
+    def truth(r: Any, **_: Any) -> None:
+        list(sweep(r % True))  # HERE
+
+    with refused("it is no operand of `@`", "x.rows(2) @ r", "windows"):
+        rows_of(product)()
+    with refused("a bool is no whole number", "r % True", "whole numbers"):
+        rows_of(truth)()
     with refused("a NoneType is no number", "x.rows(2) + None", "whole numbers"):
         rows_of(nothing)()
     with refused("`M * 2`: a str is no number", 'M * "2"', "whole numbers"):
