@@ -1,0 +1,401 @@
+"""Random kernels, as text: whatever the language says, in combinations nobody would write."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+HEAD = """\
+import math
+import numpy as np
+from kohakuaccel.lang import dims, grid, stage, sweep, units
+from kohakutpu import lang as L
+from kohakutpu.lang import kernel
+
+M, N, K, E = dims("M, N, K, E")
+
+
+@kernel
+"""
+UNARY = ("L.exp2({})", "L.log2({})", "L.recip({})", "L.rsqrt({})", "L.abs({})", "-{}")
+COMPOSED = (
+    "L.silu({})", "L.gelu({})", "L.relu({})", "L.sigmoid({})", "L.tanh({})", "L.sqrt({})",
+    "L.exp({})", "L.erf({})", "{} ** 2", "{} ** 3", "{} ** -1", "{} ** 0.5", "L.clamp({}, -1, 2.5)",
+)  # fmt: skip
+BINARY = (
+    "({} + {})", "({} - {})", "({} * {})", "({} / {})", "L.maximum({}, {})", "L.minimum({}, {})",
+    "({} < {})", "({} >= {})", "({} == {})", "({} != {})",
+)  # fmt: skip
+ROWS = ("L.row_sum({})", "L.row_max({})", "L.row_min({})", "L.row_mean({})")
+NUMBERS = ("0", "1", "-0.5", "2.0", "0.1", "1e-3", "math.inf", "-3", "65504", "1e30")
+SYMBOLIC = ("1 / N", "M * 0.5", "N ** -0.5", "M")
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 65504.0, -65504.0, 6e-8, 6.1e-5)
+
+
+@dataclass
+class Source:
+    """A kernel and what to call it with.
+
+    ``knobs`` are numbers for everything; what is in ``left_open`` the compiler may decide itself.
+    """
+
+    text: str
+    arrays: list[np.ndarray]
+    knobs: dict[str, int] = field(default_factory=dict[str, int])
+    left_open: list[str] = field(default_factory=list[str])
+
+
+class Generator:
+    """One random kernel."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.numbers = np.random.default_rng(seed)
+        self.declared: list[str] = []
+        self.arrays: list[np.ndarray] = []
+        self.lines: list[str] = []
+        self.knobs: dict[str, int] = {}
+        self.names = iter(f"v{n}" for n in range(1000))
+        pick = self.random.choice
+        self.m, self.n, self.k = (
+            pick((1, 3, 5, 8, 17, 33)),
+            pick((1, 4, 7, 16, 21, 40)),
+            pick((1, 5, 32, 33, 70, 100)),
+        )
+        self.batch: tuple[int, ...] = pick(((), (), (2,), (3, 1)))
+
+    # ------------------------------------------------------------------ pieces
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def pick(self, choices: Any) -> Any:
+        return self.random.choice(list(choices))
+
+    def values(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        array = self.numbers.normal(size=shape) * self.pick((1, 1, 1, 8, 200))
+        flat = array.reshape(-1)
+        if self.chance(0.3):
+            for _ in range(min(3, flat.size)):
+                flat[self.random.randrange(flat.size)] = self.pick(SPECIAL)
+        with np.errstate(over="ignore"):
+            return array.astype(np.float16 if dtype == "fp16" else np.float32)
+
+    def argument(self, axes: str, shape: tuple[int, ...], dtype: str = "fp16") -> str:
+        name = f"x{len(self.arrays)}"
+        options = "" if dtype == "fp16" else f', dtype="{dtype}"'
+        self.declared.append(f"{name}=L.In({axes}{options})".replace("(, ", "("))
+        batched = axes.startswith("...") and axes != "..."
+        lead = self.batch if batched else ()
+        if lead and self.chance(0.3):
+            lead = tuple(self.pick((1, n)) for n in lead)[self.random.randint(0, len(lead)) :]
+        self.arrays.append(self.values((*lead, *shape), dtype))
+        return name
+
+    def knob(self, *sizes: int) -> str:
+        if self.chance(0.4):
+            return str(self.pick(sizes))
+        name = f"g{len(self.knobs)}"
+        self.knobs[name] = self.pick(sizes)
+        return name
+
+    def emit(self, depth: int, line: str) -> None:
+        self.lines.append("    " * depth + line)
+
+    def grid(self, depth: int, index: str, counts: str) -> None:
+        single = "(" + index + ")" if "," in index else index
+        form = self.pick(
+            ("for {} in grid({}):", "with stage({1}) as {2}:", "with units({1}) as {2}:")
+        )
+        self.emit(depth, form.format(index, counts, single))
+
+    def number(self) -> str:
+        named = any("M, N" in declaration for declaration in self.declared)
+        return self.pick(SYMBOLIC if named and self.chance(0.2) else NUMBERS)
+
+    def expression(self, leaves: list[str], depth: int = 4) -> str:
+        """An expression that reads one of the leaves at least."""
+        if depth <= 0 or self.chance(0.15):
+            return self.pick(leaves)
+        chance = self.random.random()
+        if chance < 0.55:
+            other = self.number() if self.chance(0.2) else self.expression(leaves, depth - 1)
+            both = [self.expression(leaves, depth - 1), other]
+            form = self.pick(BINARY)
+            if self.chance(0.3) and form in BINARY[:6]:
+                both.reverse()
+            return form.format(*both)
+        if chance < 0.9:
+            form = self.pick(UNARY if self.chance(0.5) else COMPOSED)
+            inner = self.expression(leaves, depth - 1)
+            return form.format(f"({inner})" if "**" in form else inner)
+        condition, first = (self.expression(leaves, depth - 2) for _ in range(2))
+        other = self.number() if self.chance(0.3) else self.expression(leaves, depth - 2)
+        return f"L.where({condition}, {first}, {other})"
+
+    def anchored(self, leaf: str, leaves: list[str], depth: int = 3) -> str:
+        """An expression that varies as `leaf` does."""
+        return self.pick(BINARY[:6]).format(leaf, self.expression(leaves, depth))
+
+    # ---------------------------------------------------------------- families
+
+    def parts(self) -> None:
+        """Elementwise work on runs of stored elements, in one stage or several."""
+        axes = self.pick(("...", "M, N", "..., M, N"))
+        shape = (self.m, self.n)
+        if axes == "..." and self.chance(0.5):
+            shape = self.pick(((), (self.n,), (2, self.m, self.n), (self.m, 1)))
+        dtype = self.pick(("fp16", "fp16", "fp32"))
+        whole = [self.argument(axes, shape, dtype) for _ in range(self.random.randint(1, 3))]
+        scalars: list[str] = []
+        if axes != "..." or self.chance(0.5):
+            scalars = [self.argument("", (), d) for d in ("fp16", "fp32") if self.chance(0.5)]
+        option = "" if dtype == "fp16" else ', dtype="fp32"'
+        held = list(whole)
+        if axes != "...":
+            for number in range(self.random.randint(0, 2)):
+                temp = f"t{number}"
+                self.emit(1, f"{temp} = L.temp(M, N{option})")
+                self.stage_of_parts(temp, held, scalars)
+                held.append(temp)
+        for number in range(self.random.randint(1, 2)):
+            self.declared.append(f"y{number}=L.Out({axes}{option})")
+            self.stage_of_parts(f"y{number}", held, scalars)
+
+    def stage_of_parts(self, target: str, held: list[str], scalars: list[str]) -> None:
+        size = self.knob(16, 32, 48, 160)
+        self.grid(1, "e", f"{target}.parts({size})")
+        leaves = [f"{name}[e]" for name in held] + scalars
+        if self.chance(0.4):
+            name = next(self.names)
+            self.emit(2, f"{name} = {self.expression(leaves)}")
+            leaves.append(name)
+        self.emit(2, f"{target}[e] <<= {self.expression(leaves, 5)}")
+
+    def rows(self) -> None:
+        """Work on whole rows: scalars a row, shared rows, row functions, loops of stages."""
+        lead = self.pick(("", "..., "))
+        full = [self.argument(f"{lead}M, N", (self.m, self.n), self.format()) for _ in range(2)]
+        others: list[str] = []  # as they stand
+        indexed: list[str] = []
+        if self.chance(0.6):
+            others.append(self.argument(f"{lead if self.chance(0.5) else ''}N", (self.n,)))
+        if self.chance(0.5):
+            others.append(self.argument("", (), self.format()))
+        if self.chance(0.3) and not lead:
+            shape = f"np.linspace(-1, 1, {self.n})"
+            self.emit(1, f"mask = L.table({shape})")
+            others.append("mask")
+        if self.chance(0.5):
+            axes = self.pick(("M", "M, 1"))
+            self.declared[0:0] = []
+            indexed.append(
+                self.argument(f"{lead}{axes}", (self.m,) if axes == "M" else (self.m, 1))
+            )
+        if self.chance(0.3):
+            indexed.append(self.argument(f"{lead}2 * M, N", (2 * self.m, self.n)) + "[2 * {}]")
+        for number in range(self.random.randint(0, 2)):
+            temp, option = f"t{number}", self.pick(("", ', dtype="fp32"'))
+            wide = self.chance(0.7)
+            self.emit(1, f"{temp} = L.temp({'M, N' if wide else 'M'}{option})")
+            self.stage_of_rows(temp, wide, full, indexed, others)
+            if wide and self.chance(0.3):
+                self.emit(1, f"for u in sweep({self.random.randint(1, 3)}):")
+                size = self.knob(1, 2, 5, 64)
+                self.grid(2, "r", f"x0.rows({size})")
+                self.emit(3, f"{temp}[r] <<= {self.anchored(temp + '[r]', ['x0[r]'])}")
+            (full if wide else indexed).append(temp)
+        for number in range(self.random.randint(1, 2)):
+            wide = self.chance(0.6)
+            option = self.pick(("", "", ', dtype="fp32"'))
+            self.declared.append(f"y{number}=L.Out({lead}{'M, N' if wide else 'M'}{option})")
+            self.stage_of_rows(f"y{number}", wide, full, indexed, others)
+
+    def format(self) -> str:
+        return self.pick(("fp16", "fp16", "fp16", "fp32"))
+
+    def packed_columns(self) -> bool:
+        """Whether some buffer holds a column in one row."""
+        return any("temp(M" in t and "temp(M, N" not in t for t in self.lines) or any(
+            "(M)" in d or "(..., M)" in d or "(M, dtype" in d or "(..., M, dtype" in d
+            for d in self.declared
+        )
+
+    def stage_of_rows(
+        self, target: str, wide: bool, full: list[str], indexed: list[str], others: list[str]
+    ) -> None:
+        moved = [name for name in indexed if "{}" in name]
+        # A column in one row starts at a whole quarter: 4 elements of FP16.
+        size = self.knob(4, 8, 64) if self.packed_columns() else self.knob(1, 2, 5, 64)
+        use_moved = bool(moved) and self.chance(0.5) and not self.packed_columns()
+        self.grid(1, "r", f"x0.rows({1 if use_moved else size})")
+        leaves = [f"{name}[r]" for name in full]
+        if use_moved:
+            leaves += [name.format("r") for name in moved]
+        scalars = [f"{name}[r]" for name in indexed if name not in moved]
+        for _ in range(self.random.randint(0 if wide else 1, 2)):
+            name = next(self.names)
+            inner = self.anchored(self.pick(leaves), leaves + scalars + others, 2)
+            self.emit(2, f"{name} = {self.pick(ROWS).format(inner)}")
+            scalars.append(name)
+        if wide:
+            self.emit(2, f"{target}[r] <<= {self.expression(leaves + scalars + others, 4)}")
+        else:
+            self.emit(2, f"{target}[r] <<= {self.expression(scalars, 3)}")
+
+    def tiles(self) -> None:
+        """Contractions with an epilogue, one tile or two, K in one loop or two."""
+        lead = self.pick(("", "..., "))
+        a = self.argument(f"{lead}M, K", (self.m, self.k))
+        b = self.argument(f"{self.pick(('', lead))}N, K", (self.n, self.k))
+        second = self.argument("N, K", (self.n, self.k)) if self.chance(0.3) else ""
+        extras = []
+        if self.chance(0.5):
+            extras.append(self.argument("N", (self.n,), self.format()) + "[j]")
+        if self.chance(0.5):
+            extras.append(self.argument(f"{lead}M, N", (self.m, self.n), self.format()) + "[i, j]")
+        if self.chance(0.4):
+            extras.append(self.argument("", (), self.format()))
+        gm, gn, nk = self.knob(1, 2, 5), self.knob(1, 2, 4), self.knob(1, 2, 3)
+        if self.chance(0.7):
+            self.grid(1, "i, j", f"{a}.tiles({gm}), {b}.tiles({gn})")
+            depth = 2
+        else:
+            self.grid(1, "i", f"{a}.tiles({gm})")
+            self.emit(2, f"for j in sweep({b}.tiles({gn})):")
+            depth = 3
+        tiles = [("p", b)] + ([("q", second)] if second else [])
+        precision = self.pick(("", "", ', precision="high"', ', precision="left"'))
+        for tile, _ in tiles:
+            sizes = f"{gm}, {gn}, {nk}" if self.chance(0.7) else f"nk={nk}"
+            self.emit(depth, f"{tile} = L.tile({sizes}{precision})")
+        self.region = self.chance(0.25)
+        if self.region:
+            self.emit(depth, f"ra, rb = L.region({gm}, {nk}), L.region({gn}, {nk})")
+        form = self.pick(("sweep", "sweep", "halves", "unrolled"))
+        chunks = -(-self.k // 32)
+        if form == "unrolled" and (chunks > 3 or nk != "1"):
+            form = "sweep"
+        if form == "halves":
+            self.emit(depth, f"half = {a}.chunks32({nk}) // 2")
+            self.emit(depth, "for k in sweep(half):")
+            self.sums(depth + 1, a, tiles, "k")
+            self.emit(depth, f"for k in sweep({a}.chunks32({nk}) - half):")
+            self.sums(depth + 1, a, tiles, "half + k")
+        elif form == "unrolled":
+            self.emit(depth, f"for k in range({chunks}):")
+            self.sums(depth + 1, a, tiles, "k")
+        else:
+            self.emit(depth, f"for k in sweep({a}.chunks32({nk})):")
+            self.sums(depth + 1, a, tiles, "k")
+        leaves = [tile for tile, _ in tiles] + extras
+        after = self.chance(0.3)
+        for number in range(self.random.randint(1, 2)):
+            option = self.pick(("", "", ', dtype="fp32"'))
+            target = f"y{number}"
+            if after and not number:
+                self.lines.insert(0, f"    t = L.temp(M, N{option})")
+                target = "t"
+            else:
+                self.declared.append(f"y{number}=L.Out({lead or self.lead(lead)}M, N{option})")
+            value = "p" if self.chance(0.3) else self.anchored("p", leaves, 3)
+            if second and number == 0 and not re.search(r"\bq\b", value):
+                value = f"({value} + q)"
+            self.emit(depth, f"{target}[i, j] <<= {value}")
+        if after:
+            self.declared.append(f"y9=L.Out({lead or self.lead(lead)}M, N)")
+            self.grid(1, "r", f"t.rows({self.knob(1, 3, 16)})")
+            self.emit(2, f"z = {self.pick(ROWS).format('t[r]')}")
+            self.emit(2, f"y9[r] <<= {self.expression(['t[r]', 'z'], 3)}")
+
+    def lead(self, lead: str) -> str:
+        return "..., " if any("..." in d for d in self.declared) else lead
+
+    def sums(self, depth: int, a: str, tiles: list[tuple[str, str]], k: str) -> None:
+        if self.region:
+            self.emit(depth, f"ra <<= {a}[i, {k}]")
+        for number, (tile, b) in enumerate(tiles):
+            if self.region and not number:
+                self.emit(depth, f"rb <<= {b}[j, {k}]")
+                self.emit(depth, f"{tile} += ra @ rb")
+            elif self.region:
+                self.emit(depth, f"{tile} += ra @ {b}[j, {k}]")
+            else:
+                self.emit(depth, f"{tile} += {a}[i, {k}] @ {b}[j, {k}]")
+
+    def state(self) -> None:
+        """Loops that carry something: running maxima and sums, hidden layers, attention."""
+        lead = self.pick(("", "..., "))
+        rows, block = self.knob(4, 8, 16, 32), 32 * self.random.randint(1, 2)
+        q = self.argument(f"{lead}M, K", (self.m, self.k))
+        k = self.argument(f"{lead}N, K", (self.n, self.k))
+        form = self.pick(("plain", "maximum", "attention", "hidden"))
+        if form == "plain":
+            self.declared.append(f"y=L.Out({lead}M, K)")
+            self.grid(1, "i", f"{q}.rows({rows})")
+            self.emit(2, f"s = L.state({self.pick(('0.0', '1.0', f'{q}[i]'))}, K)")
+            self.emit(2, f"c = L.state({self.pick(('0.0', '-math.inf'))})")
+            self.emit(2, f"for u in sweep({self.random.randint(0, 3)}):")
+            self.emit(3, f"v = {self.anchored('s', [f'{q}[i]', 'c'], 2)}")
+            self.emit(3, f"c <<= {self.pick(BINARY[:6]).format('c', 'L.row_max(v)')}")
+            self.emit(3, f"s <<= {self.expression(['v', f'{q}[i]'], 2)}")
+            self.emit(2, f"y[i] <<= {self.expression(['s', 'c', f'{q}[i]'], 3)}")
+            return
+        if form == "hidden":
+            w = self.argument("E, N", (self.pick((1, 5, 24)), self.n))
+            self.declared.append(f"y=L.Out({lead}M, E)")
+            self.grid(1, "i", f"{q}.rows({rows})")
+            self.emit(2, f"acc = L.tile({self.pick(('', 'precision=' + repr('left')))})")
+            self.emit(2, f"for f in sweep({k}.rows({block})):")
+            self.scores(3, q, k, "h", "f")
+            self.emit(3, f"acc += {self.anchored('h', ['h'], 2)} @ {w}[0, f]")
+            self.emit(2, f"y[i] <<= {self.pick(('acc', 'L.relu(acc)', 'acc * 0.5'))}")
+            return
+        wide = form == "attention"
+        v = self.argument(f"{lead}N, E", (self.n, self.pick((1, 8, 20)))) if wide else ""
+        self.declared.append(f"y=L.Out({lead}M{', E' if wide else ''})")
+        self.grid(1, "i", f"{q}.rows({rows})")
+        self.emit(2, "top, total = L.state(-math.inf), L.state(0.0)")
+        if wide:
+            self.emit(2, "out = L.state(0.0, E)")
+        self.emit(2, f"for j in sweep({k}.rows({block})):")
+        self.scores(3, q, k, "s", "j")
+        self.emit(3, f"m = L.maximum(top, L.row_max(s * {self.pick(('0.5', '1', 'K ** -0.5'))}))")
+        self.emit(3, f"p = {self.pick(('L.exp2(s * 0.5 - m)', 'L.relu(s)', 's * 0.25'))}")
+        if wide:
+            self.emit(3, f"pv = L.tile({self.pick(('', 'precision=' + repr('high')))})")
+            self.emit(3, f"pv += p @ {v}[j]")
+            self.emit(3, "out <<= out * L.exp2(top - m) + pv")
+        self.emit(
+            3, f"total <<= {self.pick(('total + L.row_sum(p)', 'total * 0.5 + L.row_max(p)'))}"
+        )
+        self.emit(3, "top <<= m")
+        self.emit(2, f"y[i] <<= {'out / total' if wide else 'total + top'}")
+
+    def scores(self, depth: int, q: str, k: str, name: str, index: str) -> None:
+        nk = self.knob(1, 2)
+        self.emit(depth, f"{name} = L.tile()")
+        self.emit(depth, f"for c in sweep({q}.chunks32({nk})):")
+        self.emit(depth + 1, f"{name} += {q}[i, c] @ {k}[{index}, c]")
+
+    # ------------------------------------------------------------------- result
+
+    def source(self) -> Source:
+        family = self.pick((self.parts, self.rows, self.rows, self.tiles, self.tiles, self.state))
+        family()
+        knobs = [f"{name}=None" for name in self.knobs]
+        ins = [d for d in self.declared if "L.In(" in d]
+        outs = [d for d in self.declared if "L.Out(" in d]
+        signature = ", ".join([*ins, *outs, *(["*", *knobs] if knobs else [])])
+        text = f"{HEAD}def fuzz({signature}):\n" + "\n".join(self.lines) + "\n"
+        left_open = [name for name in self.knobs if self.chance(0.5)]
+        return Source(text, self.arrays, self.knobs, left_open)
+
+
+def generate(seed: int) -> Source:
+    """Return the kernel of a seed."""
+    return Generator(seed).source()
