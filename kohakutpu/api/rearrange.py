@@ -15,14 +15,13 @@ from kohakutpu.api import layout
 from kohakutpu.api.convert import FORMATS
 from kohakutpu.api.dispatch import MAX_STRIDE, Backend
 from kohakutpu.config import QUARTER_BYTES, WORD_BYTES
-from kohakutpu.kernels import rearrange
+from kohakutpu.kernels import rearrange, transpose
 
 if TYPE_CHECKING:
     from kohakutpu.api.tensor import Tensor
 
 BACKEND = Backend()
 QUARTERS = WORD_BYTES // QUARTER_BYTES
-NARROW = 16  # columns up to which it is cheaper to go over all rows for each
 
 
 def contiguous(x: Tensor) -> Tensor:
@@ -104,21 +103,56 @@ def permuted(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     last = x.ndim - 1
     if axes == tuple(range(x.ndim)):
         return x
-    if axes[-1] != last and 1 < x.shape[-1] <= NARROW:
-        others = permuted(x, (*(a for a in axes if a != last), last))
-        result = type(x).empty(x.device, [x.shape[a] for a in axes], x.format)
-        place = axes.index(last)
-        shape, steps = others.shape[:-1], result.strides
-        steps = (*steps[:place], *steps[place + 1 :])
-        for index in range(x.shape[-1]):
-            offset = index * result.strides[place] * WORD_BYTES
-            pick_into(others, index, result.strided(shape, steps, offset))
-        return result
+    if axes[-1] != last and x.shape[-1] > 1:
+        return turned(x, axes)
     if axes[-1] != last:
-        column = column_of(x)
-        return row_of(permuted(column, (*axes, last + 1)))
+        return row_of(permuted(column_of(x), (*axes, last + 1)))
     steps = x.strides
     return x.strided([x.shape[a] for a in axes], [steps[a] for a in axes[:-1]])
+
+
+def turned(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return a copy of `x` with its axes in another order, in which the last one is another.
+
+    A pass takes the same quarter of every word: each of its columns goes to rows of the result.
+    """
+    if not 0 <= x.strides[axes[-1]] <= MAX_STRIDE:
+        x = contiguous(x)
+    last, down = x.ndim - 1, axes[-1]
+    result = type(x).empty(x.device, [x.shape[a] for a in axes], x.format)
+    if not x.size:
+        return result
+    place = axes.index(last)  # of the columns in the result
+    across = result.strides[place]
+    batch = [a for a in axes[:-1] if a != last]
+    shape = [x.shape[a] for a in batch]
+    sources = [x.strides[a] for a in batch]
+    targets = [result.strides[n] for n, a in enumerate(axes[:-1]) if a != last]
+    word, quarter = layout.per_word(x.format), layout.per_quarter(x.format)
+    columns = x.shape[-1]
+    for start in range(0, min(word, columns), quarter):
+        whole = max(0, (columns - start - quarter) // word + 1)
+        for width, words, first in (
+            (quarter, whole, start),
+            (min(columns - start - whole * word, quarter), 1, start + whole * word),
+        ):
+            if words < 1 or width < 1:
+                continue
+            view = x.strided(
+                (*shape, words, x.shape[down], width),
+                (*sources, 1, x.strides[down]),
+                first * FORMATS[x.format].itemsize,
+            )
+            rows = [
+                result.strided(
+                    (*shape, words, x.shape[down]),
+                    (*targets, word * across),
+                    (first + column) * across * WORD_BYTES,
+                )
+                for column in range(width)
+            ]
+            BACKEND.call_into(transpose.kernel_for(width, x.format), (view,), *rows)
+    return result
 
 
 def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
