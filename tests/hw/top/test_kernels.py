@@ -121,6 +121,11 @@ def test_rotary(both: Any) -> None:
     ktpu.rope(t(3, 6), *ktpu.rope_tables(3, 6, dtype="fp16")).numpy()
 
 
+def test_transposition(both: Any) -> None:
+    t(9, 22).T.numpy()
+    t(2, 5, 3).transpose(0, 2, 1).numpy()
+
+
 def test_rows_in_pieces(both: Any) -> None:
     w = t(600, seed=1)
     wide.row_sum(t(5, 600)).numpy()
