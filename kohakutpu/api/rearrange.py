@@ -1,7 +1,8 @@
 """Copies that change where elements lie: everything moves on the device.
 
-Rows at whole quarters (4 elements of FP16) move as they are. What moves single elements makes
-columns of rows first, a word for each element, reorders those, and makes rows of them again.
+Rows at whole quarters (4 elements of FP16) move as they are. A transposition takes elements out of
+rows one column at a time. What else moves single elements makes columns of rows first, a word for
+each element, reorders those, and makes rows of them again.
 """
 
 from __future__ import annotations
