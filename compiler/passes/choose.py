@@ -20,7 +20,7 @@ from compiler.passes.place import try_epilogue
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
 from compiler.passes.stage import Band, Stage, buffers, cut, split_axis, statements
 from compiler.vector import Allocator, Operand, VectorContext, VectorLowering, choose_block
-from kohakuaccel.errors import CapacityError
+from kohakuaccel.errors import CapacityError, KernelError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store
 from kohakutpu import costs
@@ -57,11 +57,34 @@ def choose_knobs(program: Specialised, machine: Machine) -> Env:
         stage = Stage(0, grid, env, grid.indices)
         batch = collapse_batch(program, buffers(grid.body))
         if stage.is_fused:
+            _require_sizes(stage, env, opened)
             choose_fused(stage, batch, program, machine, env, opened, outer)
         elif stage.is_contraction:
             _choose_tiles(stage, batch, program, machine, env, opened, outer)
         _choose_blocks(stage, batch, machine, env, opened)
     return {**env, **{knob: 1 for knob in opened if knob not in env}}
+
+
+def _require_sizes(stage: Stage, env: Env, opened: Sequence[Symbol]) -> None:
+    """Check that the rows and columns of every tile are those of a tiling, if nobody says them.
+
+    Raises
+    ------
+    KernelError
+        If the windows contracted into a tile do not say how large it is.
+    """
+    inner = list(inside(stage.grid.body))
+    indices = [*stage.grid.indices, *(s.index for s in inner if isinstance(s, Repeat))]
+    named = {s for i in indices if i.tiling is not None for s in i.tiling.size.symbols()}
+    for tile in (s.tile for s in inner if isinstance(s, TileDecl)):
+        for size in (tile.gm, tile.gn):
+            if any(s in opened and s not in env and s not in named for s in size.symbols()):
+                raise KernelError(
+                    f"nothing says how large tile `{tile.name}` is: an index of what is contracted "
+                    "into it is no plain index of a tiling",
+                    loc=tile.loc,
+                    fix="give its size, L.tile(gm, gn, nk), in groups of 4 rows and columns",
+                )
 
 
 def _grids(

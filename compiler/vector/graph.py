@@ -225,7 +225,13 @@ class Graph:
         firm = [arg.cols for arg in args if arg.cols and not arg.loose]
         cols = max(firm or [arg.cols for arg in args]) if extent in WIDE else 0
         if any(own != cols for own in firm) and op not in REDUCTIONS:
-            raise InternalError(f"rows of {sorted(set(firm))} elements meet at {loc}")
+            # Proofs refuse it with the places; this is met before, while an open size is chosen.
+            listed = " and ".join(map(str, sorted(set(firm))))
+            raise KernelError(
+                f"rows of {listed} elements meet in one value",
+                loc=loc,
+                fix="combine values of one width; a state is as wide as L.state(..., width) says",
+            )
         loose = bool(cols) and not firm
         node = Node(op, args, extent, loc, None, 0, invariant, depth, cols, loose)
         return self._share((op, *map(id, args)), node)
