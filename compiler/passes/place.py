@@ -16,6 +16,7 @@ from compiler.cluster.context import FILL, GEMM
 from compiler.cluster.residency import MODES, SIDES, Side
 from compiler.estimate import estimate, sharing
 from compiler.passes.epilogue import lower_vector_half, vector_half
+from compiler.passes.rotate import rotate
 from compiler.passes.scope import Scope
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
 from compiler.passes.stage import Band, Part, Stage, buffers, shares, split_axis, statements
@@ -247,7 +248,7 @@ def place_stage(
             node = machine.of_kind("V")[unit].id
             result.units[unit] = node
             lowering = work.vector(stage.grid.body, node, axes[0], outer[node], Shared())
-            result.items[node] = axes[0].around(lowering)
+            result.items[node] = rotate(axes[0].around(lowering), machine)
             result.shares.append(work.share(node, "V", where, axes[0], lowering))
     return result
 

@@ -57,7 +57,8 @@ def softmax(x=L.In(..., M, W), y=L.Out(..., M, W), *, n=None):
     """
     for r in grid(x.rows(n)):
         scaled = x[r] * LOG2_E
-        power = L.exp2(scaled - L.row_max(x[r]) * LOG2_E)
+        # The least of -x log2(e) is the greatest of x as it is subtracted: no step between.
+        power = L.exp2(scaled + L.row_min(x[r] * -LOG2_E))
         y[r] <<= power * L.recip(L.row_sum(power))
 
 
