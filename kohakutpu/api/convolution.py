@@ -157,7 +157,15 @@ def check_shapes(x: Tensor, w: Tensor, bias: Tensor | None) -> None:
     CallError
         If they do not.
     """
-    common_device("conv2d", (x, w) if bias is None else (x, w, bias))
+    given = (x, w) if bias is None else (x, w, bias)
+    common_device("conv2d", given)
+    formats = [tensor.format for tensor in given]
+    if set(formats) != {"fp16"}:
+        raise CallError(
+            f"conv2d takes tensors of FP16, not {' and '.join(formats)}",
+            loc=caller(),
+            fix='make them with ktpu.tensor(array, dtype="fp16")',
+        )
     if x.ndim < 3 or w.ndim != 4 or not math.prod(w.shape[1:]):
         raise CallError(
             f"conv2d takes images (..., H, W, C) and filters (O, kh, kw, C), not {x.shape} and "

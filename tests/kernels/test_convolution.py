@@ -182,3 +182,9 @@ def test_refusals(shapes: Any, options: dict[str, Any], message: str) -> None:
         ktpu.conv2d(*tensors, **options)
     assert caught.value.loc is not None
     assert "conv2d(" in caught.value.loc.text
+
+
+def test_formats() -> None:
+    x, w = ktpu.tensor(np.zeros((5, 5, 8)), dtype="fp32"), ktpu.zeros((4, 3, 3, 8))
+    with pytest.raises(CallError, match="tensors of FP16, not fp32 and fp16"):
+        ktpu.conv2d(x, w, padding=1)
