@@ -105,6 +105,13 @@ class Unknown:
     def __len__(self) -> int:
         self._refuse("len() has no answer", "use the dimension's own name")
 
+    def __ilshift__(self, other: Any) -> Any:
+        raise KernelError(
+            f"{self._describe()} cannot be written: `<<=` stores into windows and states",
+            loc=caller(),
+            fix="write a window, as in `y[r] <<= value`; `=` gives a name another value",
+        )
+
     def __matmul__(self, other: Any) -> Any:
         self._refuse("it is no operand of `@`", "contract windows, as in `a[i, k] @ b[j, k]`")
 

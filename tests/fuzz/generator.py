@@ -356,16 +356,39 @@ class Generator:
             self.emit(2, f"y[i] <<= {self.pick(('acc', 'L.relu(acc)', 'acc * 0.5'))}")
             return
         wide = form == "attention"
+        causal = self.chance(0.25)
+        if causal:  # as many keys as queries, in blocks of one size
+            self.arrays[0] = self.values((*self.arrays[0].shape[:-2], self.n, self.k), "fp16")
+            self.declared[0] = self.declared[0].replace("M, K", "N, K")
+            rows = str(block)
+        m, many = ("N", self.n) if causal else ("M", self.m)
+        score = "s"
+        if self.chance(0.3):
+            score = f"(s + {self.argument(f'{lead}{m}, N', (many, self.n), self.format())}[i, j])"
+        elif self.chance(0.3):
+            score = f"(s * {self.argument(f'{lead}N', (self.n,))}[j])"
         v = self.argument(f"{lead}N, E", (self.n, self.pick((1, 8, 20)))) if wide else ""
-        self.declared.append(f"y=L.Out({lead}M{', E' if wide else ''})")
+        self.declared.append(f"y=L.Out({lead}{m}{', E' if wide else ''})")
         self.grid(1, "i", f"{q}.rows({rows})")
         self.emit(2, "top, total = L.state(-math.inf), L.state(0.0)")
         if wide:
             self.emit(2, "out = L.state(0.0, E)")
-        self.emit(2, f"for j in sweep({k}.rows({block})):")
+        count = self.pick(("i", "i + 1")) if causal else f"{k}.rows({block})"
+        self.emit(2, f"for j in sweep({count}):")
         self.scores(3, q, k, "s", "j")
-        self.emit(3, f"m = L.maximum(top, L.row_max(s * {self.pick(('0.5', '1', 'K ** -0.5'))}))")
-        self.emit(3, f"p = {self.pick(('L.exp2(s * 0.5 - m)', 'L.relu(s)', 's * 0.25'))}")
+        if score != "s":
+            self.emit(3, f"z = {score}")
+            score = "z"
+        if causal and self.n > 1 and self.chance(0.5):
+            self.lines.insert(
+                0, f"    tri = L.table(np.tril(np.ones(({block}, {block}), np.float16)))"
+            )
+            self.emit(3, f"w = L.where(tri, {score}, -math.inf)")
+            score = "w"
+        scale = self.pick(("0.5", "1", "K ** -0.5"))
+        self.emit(3, f"m = L.maximum(top, L.row_max({score} * {scale}))")
+        forms = (f"L.exp2({score} * 0.5 - m)", f"L.relu({score})", f"{score} * 0.25")
+        self.emit(3, f"p = {self.pick(forms)}")
         if wide:
             self.emit(3, f"pv = L.tile({self.pick(('', 'precision=' + repr('high')))})")
             self.emit(3, f"pv += p @ {v}[j]")

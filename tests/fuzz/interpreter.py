@@ -22,7 +22,7 @@ from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store, 
 from kohakuaccel.ir.nodes import View as Window
 from kohakuaccel.ir.scalar import evaluate
 from kohakutpu.lang.call import solve
-from kohakutpu.lang.ir import Accumulate, Assign, Computed, State, Tile, TileDecl
+from kohakutpu.lang.ir import Accumulate, Assign, Computed, State, Tile, TileDecl, loads
 from kohakutpu.numerics import reduction, seeds
 
 Array = np.ndarray[Any, Any]
@@ -246,6 +246,7 @@ class _Run:
     def value(self, root: Value) -> Array:
         """Evaluate a graph: FP32, every primitive rounded and flushed once."""
         sizes, known = self.tile_sizes(root), dict[int, Array]()
+        masked = any(view.kind == "whole" for view in loads(root))
 
         def of(node: Value) -> Array:
             if id(node) not in known:
@@ -266,6 +267,12 @@ class _Run:
 
         def computed(node: Value) -> Array:
             operands = [of(arg) for arg in node.args]
+            if masked:  # a mask stands for itself: the last block may need less of it
+                shapes = [x.shape for x in operands]
+                rows, cols = (
+                    min((n for n in axis if n > 1), default=1) for axis in zip(*shapes, strict=True)
+                )
+                operands = [x[:rows, :cols] for x in operands]
             with np.errstate(all="ignore"):
                 return golden.flush(OPERATIONS[node.op](*operands).astype(np.float32))
 

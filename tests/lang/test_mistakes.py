@@ -409,6 +409,20 @@ def test_a_symbol_is_no_sequence() -> None:
         rows_of(count)()
 
 
+def test_values_and_symbols_are_not_written() -> None:
+    def value(x: Any, r: Any, **_: Any) -> None:
+        v = x[r] * 2
+        v <<= x[r]  # HERE  # pyright: ignore
+
+    def index(x: Any, r: Any, **_: Any) -> None:
+        r <<= x[r]  # HERE
+
+    with refused("a value of the kernel cannot be written", "v <<= x[r]", "`y[r] <<= value`"):
+        rows_of(value)()
+    with refused("`r` cannot be written", "r <<= x[r]", "`y[r] <<= value`"):
+        rows_of(index)()
+
+
 def test_arithmetic_of_symbols_with_what_is_no_number() -> None:
     def nothing(x: Any, **_: Any) -> None:
         list(sweep(x.rows(2) + None))  # HERE
