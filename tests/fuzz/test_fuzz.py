@@ -13,7 +13,11 @@ from tests.fuzz.generator import generate
 from tests.fuzz.mutations import mutated
 from tests.fuzz.running import check
 
-pytestmark = pytest.mark.golden
+pytestmark = [
+    pytest.mark.golden,
+    # Random numbers are hazardous; a text that Python warns of is no program here.
+    pytest.mark.filterwarnings("ignore::kohakutpu.lang.hazards.NumericHazard"),
+]
 
 FIRST = int(os.environ.get("KTPU_FUZZ_SEED", "0"))  # to look elsewhere
 VALID, BROKEN = 80, 120
