@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from compiler.analysis.instances import Env
-from compiler.analysis.sites import sites
+from compiler.analysis.sites import is_fused, sites
+from compiler.analysis.twins import twins
 from kohakuaccel.errors import CapacityError
 from kohakuaccel.ir.nodes import Grid, Trace
 from kohakutpu.config import Machine
@@ -22,8 +23,9 @@ def check_capacity(trace: Trace, env: Env, machine: Machine) -> None:
     for site in sites(trace):
         if isinstance(site.statement, TileDecl):
             grids.setdefault(id(site.grid), (site.grid, []))[1].append(site.statement.tile)
-    for _, tiles in grids.values():
-        _check_accumulator(tiles, env, machine)
+    for grid, tiles in grids.values():
+        shared = twins(grid.body, env) if is_fused(grid) else {}
+        _check_accumulator([t for t in tiles if shared.get(t, t) is t], env, machine)
         for tile in tiles:
             _check_regions(tile, env, machine)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.cluster.residency import Axis, Residency, Side, is_computed
@@ -51,6 +51,8 @@ class ClusterContext:
         How many clusters fill through one memory port.
     places : int
         How many places a tile may have in the accumulator.
+    twins : mapping
+        For a tile, the first one whose places it shares.
     """
 
     machine: Machine
@@ -65,6 +67,7 @@ class ClusterContext:
     l1: Mapping[Side, Allocator]
     sharing: float = 1.0
     places: int = 2
+    twins: Mapping[Tile, Tile] = field(default_factory=dict[Tile, Tile])
 
 
 @dataclass(eq=False, slots=True)

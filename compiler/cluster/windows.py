@@ -151,9 +151,17 @@ class Windows:
         )
         fed = {s.tile for s in statements(body) if isinstance(s, Accumulate)}
         tiles = [s.tile for s in statements(body) if isinstance(s, TileDecl) and s.tile in fed]
-        sizes = [tile.gm.evaluate(env) * tile.gn.evaluate(env) for tile in tiles]
-        places = places_of_tiles(body, dict(zip(tiles, sizes, strict=True)), accumulator.left)
-        for tile, size in zip(tiles, sizes, strict=True):
+        firsts = [tile for tile in tiles if context.twins.get(tile, tile) is tile]
+        sizes = {tile: tile.gm.evaluate(env) * tile.gn.evaluate(env) for tile in firsts}
+        places = places_of_tiles(body, sizes, accumulator.left)
+        for tile in tiles:
+            gm, gn, nk = (knob.evaluate(env) for knob in (tile.gm, tile.gn, tile.nk))
+            if tile not in sizes:
+                first = self.tiles[context.twins[tile]]
+                window = context.windows.get(tile)
+                self.tiles[tile] = TileState(tile, gm, gn, nk, first.ring, first.sync, window)
+                continue
+            size = sizes[tile]
             slots = min(places[tile], context.places)
             base = accumulator.allocate(
                 f"tile `{tile.name}`", size * slots, tile.loc, "use smaller gm, gn"
@@ -163,7 +171,6 @@ class Windows:
             window = context.windows.get(tile)
             if window is not None:
                 self._credit(window.credit[1], window.ring.slots, DRAIN)
-            gm, gn, nk = (knob.evaluate(env) for knob in (tile.gm, tile.gn, tile.nk))
             self.tiles[tile] = TileState(tile, gm, gn, nk, ring, handshake, window)
             self.placements.append(
                 Placement(tile.name, "tile", "accumulator", base, size, slots, tile.loc)

@@ -12,6 +12,7 @@ from itertools import product
 from math import prod
 
 from compiler.analysis.sites import inside
+from compiler.analysis.twins import twins
 from compiler.cluster.residency import blocks_of_k, swept_blocks
 from compiler.cluster.windows import places_of_tiles
 from compiler.passes.place import try_epilogue
@@ -150,7 +151,9 @@ def _spills(stage: Stage, env: Mapping[Symbol, int], machine: Machine) -> bool:
 
 def _fits_cluster(stage: Stage, env: Mapping[Symbol, int], machine: Machine) -> bool:
     """Tell whether tiles fit, two places of those in loops, and two regions of each operand."""
-    tiles = [s.tile for s in inside(stage.grid.body) if isinstance(s, TileDecl)]
+    shared = twins(stage.grid.body, env)
+    every = [s.tile for s in inside(stage.grid.body) if isinstance(s, TileDecl)]
+    tiles = [tile for tile in every if shared[tile] is tile]
     sizes = {tile: tile.gm.evaluate(env) * tile.gn.evaluate(env) for tile in tiles}
     if sum(sizes.values()) > machine.acc_subtiles:
         return False
@@ -160,7 +163,7 @@ def _fits_cluster(stage: Stage, env: Mapping[Symbol, int], machine: Machine) -> 
     regions = (
         max(tile.gm.evaluate(env), tile.gn.evaluate(env)) * tile.nk.evaluate(env) for tile in tiles
     )
-    twice = all(places[tile] == 2 for tile in looped)
+    twice = all(places[shared[tile]] == 2 for tile in looped)
     return twice and 4 * max(regions, default=0) <= machine.l1_entries
 
 

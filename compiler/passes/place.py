@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.analysis.sites import block_of
+from compiler.analysis.twins import twins
 from compiler.cluster import Axis, ClusterContext, lower_cluster
 from compiler.cluster.context import FILL, GEMM
 from compiler.cluster.residency import MODES, SIDES, Side
@@ -41,6 +42,9 @@ from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, tiles_of, value_of
 
 Item = Loop | Emit | Advance
 Indices = Mapping[Symbol, IndexValue]
+
+Names = dict[int, dict[tuple[str, int], int]]
+"""The semaphores of each unit by name: a number has one purpose in all stages of a band."""
 
 APART = SEMAPHORES - 1  # lets the first engine of a unit wait for its last one
 LAST_FIRST = {"C": (GEMM, FILL), "V": (EXEC, VFILL)}
@@ -143,8 +147,8 @@ def place_band(
     """Lower the stages of a band, one after the other on every unit, without barriers.
 
     Within a pair, what one half sends lands in windows that are the same in all stages, so that it
-    may arrive early. Everything else of a unit is kept apart by letting its first engine wait for
-    its last one.
+    may arrive early, and a semaphore has one purpose in all of them. Everything else of a unit is
+    kept apart by letting its first engine wait for its last one.
 
     Raises
     ------
@@ -153,10 +157,11 @@ def place_band(
     """
     for allowed in (places, replace(places, windows=1)):
         parts: list[Placed] = []
+        names: Names = {}
         busy: dict[int, int] = {}  # cycles of each unit so far
         for stage in band.stages:
             order = sorted(range(_units(stage, machine)), key=lambda unit: busy.get(unit, 0))
-            part = place_stage(stage, program, machine, outer, allowed, order)
+            part = place_stage(stage, program, machine, outer, allowed, order, names)
             for unit, node in part.units.items():
                 kind = "C" if stage.is_contraction else "V"
                 loads = estimate(part.items[node], kind, machine)
@@ -209,10 +214,12 @@ def place_stage(
     outer: Mapping[int, Indices],
     places: Places = THRIFT[0],
     order: Sequence[int] | None = None,
+    names: Names | None = None,
 ) -> Placed:
     """Lower a stage on every unit that has a share.
 
-    ``outer`` are the loops around it, by node, and ``order`` which units get a share first.
+    ``outer`` are the loops around it, by node, ``order`` which units get a share first, and
+    ``names`` the semaphores of stages before that no barrier divides from this one.
 
     Raises
     ------
@@ -226,20 +233,20 @@ def place_stage(
     result = Placed(stage, batch)
     if 0 in counts:
         return result
-    names = _names(stage, batch)
+    axis_names = _names(stage, batch)
     contraction = stage.is_contraction
     units = _units(stage, machine)
     split = split_axis(counts, units) if counts else 0
     total = counts[split] if counts else 1
     ranges_by_unit = shares(total, units)
-    work = _Work(stage, program, machine, batch, len(ranges_by_unit), places)
+    work = _Work(stage, program, machine, batch, len(ranges_by_unit), places, names)
     chosen = range(units) if order is None else order
     for unit, (start, length) in zip(chosen, ranges_by_unit, strict=False):
         ranges = [(0, count) for count in counts]
         if counts:
             ranges[split] = (start, length)
-        axes = [Axes(names, ranges, stage, len(batch.counts)) for _ in range(2)]
-        where = (names[split], start, length) if counts else ("", 0, 1)
+        axes = [Axes(axis_names, ranges, stage, len(batch.counts)) for _ in range(2)]
+        where = (axis_names[split], start, length) if counts else ("", 0, 1)
         if contraction:
             cluster, vector = (node.id for node in machine.pairs[unit])
             result.units[unit] = cluster
@@ -279,6 +286,12 @@ def try_epilogue(
     semaphores = Allocator(f"semaphores of cluster {cluster}", APART)
     entries = work.l1_of(cluster)["A"]
     return work.epilogue(vector, cluster, axes, outer, semaphores, entries)[0]
+
+
+def stage_twins(stage: Stage) -> dict[Tile, Tile]:
+    """Return which tiles share places; only those of a fused stage do."""
+    tiles = (s.tile for s in statements(stage.grid.body) if isinstance(s, TileDecl))
+    return twins(stage.grid.body, stage.env) if stage.is_fused else {tile: tile for tile in tiles}
 
 
 def _rows(stage: Stage) -> int:
@@ -345,6 +358,7 @@ class _Work:
         batch: Batch,
         units: int,
         places: Places = THRIFT[0],
+        names: Names | None = None,
     ) -> None:
         self.stage = stage
         self.program = program
@@ -352,6 +366,8 @@ class _Work:
         self.batch = batch
         self.vector_body = vector_half(stage.grid.body)
         self.places = places
+        self.names = names
+        self.twins = stage_twins(stage)
         self.rows = _rows(stage) if stage.is_fused else 0
         self.sharing = sharing([cluster.id for cluster, _ in machine.pairs[:units]], machine)
 
@@ -365,7 +381,7 @@ class _Work:
         outer: Mapping[int, Indices],
     ) -> None:
         """Lower both halves of one pair."""
-        semaphores = Allocator(f"semaphores of cluster {cluster}", APART)
+        semaphores = self.semaphores(cluster, "cluster")
         l1 = self.l1_of(cluster)
         shared = Shared()
         if self.vector_body:
@@ -388,6 +404,7 @@ class _Work:
             l1,
             self.sharing,
             self.places.tiles,
+            self.twins,
         )
         half = lower_cluster(self.stage.grid.body, context)
         result.items[cluster] = half.body
@@ -397,6 +414,11 @@ class _Work:
         result.shared[cluster] = tuple((w.ring.base, w.ring.slots) for w in landings)
         notes = () if self.places.tiles > 1 else (SINGLE,)
         result.shares.append(Share(cluster, "C", *where, axes[0].instances, placements, notes))
+
+    def semaphores(self, node: int, kind: str) -> Allocator:
+        """Return the semaphores of a unit, those of a band's stages by name."""
+        names = None if self.names is None else self.names.setdefault(node, {})
+        return Allocator(f"semaphores of {kind} {node}", APART, names=names)
 
     def l1_of(self, cluster: int) -> dict[Side, Allocator]:
         """Return the operand memories of a cluster, empty."""
@@ -417,10 +439,15 @@ class _Work:
         """Lower the vector half, with two places for the tiles if they fit."""
         values = [value_of(s) for s in statements(self.vector_body)]
         tiles = dict.fromkeys(tile for v in values if v is not None for tile in tiles_of(v))
-        numbers = {tile: credits.allocate(f"tile {tile.name} credit") for tile in tiles}
-        semaphores = Allocator(f"semaphores of vector core {node}", APART)
+        numbers: dict[Tile, int] = {}
+        for tile in tiles:
+            first = self.twins[tile]
+            if first not in numbers:
+                numbers[first] = credits.allocate(f"tile {tile.name} credit")
+            numbers[tile] = numbers[first]
+        semaphores = self.semaphores(node, "vector core")
         shared = self._landings(cluster, credits, semaphores, entries)
-        first = len(semaphores.claims)
+        mark = len(semaphores.claims)
         try:
             slots = self.places.windows
             return self._with_windows(
@@ -429,7 +456,7 @@ class _Work:
         except CapacityError:
             if self.places.windows == 1:
                 raise
-            del semaphores.claims[first:]
+            semaphores.release(mark)
             return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 1)
 
     def _landings(
@@ -437,10 +464,15 @@ class _Work:
     ) -> Shared:
         """Give every computed operand a ring of regions in L1A."""
         env, shared = self.stage.env, Shared()
+        made: dict[Tile, Landing] = {}
         for statement in statements(self.vector_body):
             if not isinstance(statement, Accumulate):
                 continue
             tile = statement.tile
+            known = made.get(self.twins[tile])
+            if known is not None and self.twins[tile] is not tile:
+                shared.landings[statement] = known
+                continue
             groups, blocks = tile.gm.evaluate(env), tile.nk.evaluate(env)
             modes = tuple(dict.fromkeys(pair[0] for pair in MODES[tile.precision]))
             size, place = groups * blocks, groups * blocks * len(modes)
@@ -452,7 +484,7 @@ class _Work:
             arrived = cluster, full.allocate(f"{name} full")
             free = empty.allocate(f"{name} empty")
             landing = Landing(cluster, ring, blocks, size, modes, arrived, free)
-            shared.landings[statement] = landing
+            shared.landings[statement] = made[tile] = landing
             shared.placements.append(
                 Placement(tile.name, "operand", "L1A", base, place, slots, statement.loc)
             )
@@ -476,8 +508,12 @@ class _Work:
         for tile, credit in credits.items():
             rows, cols = LANES * tile.gm.evaluate(env), LANES * tile.gn.evaluate(env)
             stride = -(-cols * 2 // WORD_BYTES)
-            base = l1.allocate(f"tile {tile.name}", rows * stride * slots, tile.loc)
             assert tile.cols is not None
+            width, first = tile.cols.evaluate(env), windows.get(self.twins[tile])
+            if first is not None:
+                windows[tile] = replace(first, tile=tile, width=width)
+                continue
+            base = l1.allocate(f"tile {tile.name}", rows * stride * slots, tile.loc)
             windows[tile] = TileWindow(
                 tile,
                 rows,
@@ -486,14 +522,14 @@ class _Work:
                 stride,
                 semaphores.allocate(f"tile {tile.name} full"),
                 (cluster, credit),
-                tile.cols.evaluate(env),
+                width,
             )
             placements.append(
                 Placement(tile.name, "tile", "L1", base, rows * stride, slots, tile.loc)
             )
         lowering = self.vector(self.vector_body, node, axes, outer, shared, l1, semaphores)
         lowering.placements[:0] = placements
-        for landing in shared.landings.values():
+        for landing in dict.fromkeys(shared.landings.values()):
             self._credit(landing, node, lowering)
         return lowering, shared
 
@@ -531,7 +567,7 @@ class _Work:
             self.batch.operands,
             l1 or Allocator(f"L1 words of vector core {node}", machine.vl1_words),
             Allocator(f"register beats of vector core {node}", machine.registers),
-            semaphores or Allocator(f"semaphores of vector core {node}", APART),
+            semaphores or self.semaphores(node, "vector core"),
             axes.batch,
             shared.windows,
             rows=self.rows,

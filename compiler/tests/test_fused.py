@@ -155,3 +155,23 @@ def test_chosen_blocks_keep_the_contractions_busy() -> None:
     compiled = compile_kernel(attention, [spec_of(a) for a in arrays], knobs, SMALL)
     report = Launch(compiled, arrays, SMALL).run()
     assert report.macs / report.cycles >= 0.75 * 512
+
+
+def test_stages_of_a_band_under_every_adversary() -> None:
+    # Units run into each other's next stage: whatever comes early must find its own semaphore.
+    q, k, v = gaussian(1, 65, 33), gaussian(2, 65, 33), gaussian(3, 65, 5)
+    knobs = {"block": 32}
+    compiled = compile_kernel(causal, [spec_of(a) for a in (q, k, v)], knobs, SMALL)
+    expected = causal_statement(q, k, v, 32, 0.25)
+    for seed in range(60, 90):
+        launch = Launch(compiled, (q, k, v), SMALL, poison=True, seed=seed)
+        launch.run()
+        assert_same(launch.results()[0], expected)
+
+
+def test_steps_of_one_size_share_their_places() -> None:
+    q, k, v = gaussian(1, 128, 64), gaussian(2, 128, 64), gaussian(3, 128, 64)
+    specs = [spec_of(a) for a in (q, k, v)]
+    text = compile_kernel(causal, specs, {"block": 64}, SMALL).plan.pretty()
+    # Twice the tiles and half of the accumulator: the second step has none of its own.
+    assert "cluster accumulator: s (tile) 2 x 256, pv (tile) 2 x 256; 1,024 sub-tiles" in text

@@ -45,16 +45,22 @@ class Allocator:
         What has been handed out, in order.
     shared : int
         Units at the top end that users take turns at, one after the other.
+    names : dict, optional
+        Of single units, which one goes with a name and how often that has been asked for before:
+        stages that follow each other without a barrier have the same, each for one purpose.
     """
 
     what: str
     limit: int
     claims: list[Claim] = field(default_factory=list[Claim])
     shared: int = 0
+    names: dict[tuple[str, int], int] | None = None
 
     @property
     def used(self) -> int:
         """Units handed out."""
+        if self.names is not None:
+            return len(self.names)
         return self.claims[-1].base + self.claims[-1].size if self.claims else 0
 
     @property
@@ -90,10 +96,16 @@ class Allocator:
         """
         if not size:
             return self.used
+        key = name, sum(claim.name == name for claim in self.claims)
+        if self.names is not None and key in self.names:
+            self.claims.append(Claim(name, self.names[key], size, loc))
+            return self.names[key]
         if size > self.left - self.shared:
             self._refuse(name, size, self.left - self.shared, loc, fix)
         claim = Claim(name, self.used, size, loc)
         self.claims.append(claim)
+        if self.names is not None:
+            self.names[key] = claim.base
         return claim.base
 
     def _refuse(self, name: str, size: int, free: int, loc: Location | None, fix: str) -> NoReturn:

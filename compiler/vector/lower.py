@@ -215,7 +215,9 @@ class _Lowering:
         self._handshakes[engine] += 1
         if known is not None and key in known:
             return known[key]
-        empty, full = (self._context.semaphores.allocate(f"{name} {s}") for s in ("empty", "full"))
+        allocate = self._context.semaphores.allocate
+        writer = "read" if engine == VFILL else "written"
+        empty, full = (allocate(f"{name} {writer}, {what}") for what in ("empty", "full"))
         if known is not None:
             known[key] = empty, full
         result.prologue += sync(engine, (), [(self._context.node, empty)] * self._slots)
