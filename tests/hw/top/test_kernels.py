@@ -148,7 +148,6 @@ def test_two_layers(both: Any) -> None:
     ktpu.mlp(x, up, down, gate=t(70, 40, seed=3), up_bias=t(70), residual=t(9, 20)).numpy()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("both", [("small", 0, Variant.FAST)], indirect=True)
 def test_transformer_block(both: Any) -> None:
     example = Path(__file__).parents[3] / "examples/kohakutpu/03_transformer.py"
