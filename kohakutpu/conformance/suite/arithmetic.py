@@ -45,6 +45,8 @@ def cases(machine: Machine) -> Iterator[Result]:
     for mode in ("fp16", "residual"):
         for number in range(6):
             yield _quantised(machine, mode, number)
+    for rows, k in ((5, 64), (12, 33), (7, 20), (0, 64), (12, 0), (1, 1)):
+        yield _cleared(machine, rows, k)
     for number in range(6):
         yield _contracted(machine, number)
     for number in range(4):
@@ -211,6 +213,24 @@ def _quantised(machine: Machine, mode: str, number: int) -> Result:
             codes[-1 - row] = draft.random.choice((0x7C00, 0xFC00, 0x7E01, 0x8000, 0x0001))
     place = draft.data(samples.as_fp16(codes))
     return draft.examine(node, [fill("A", mem=place, stride=2, g=2, mode=mode)], 0)
+
+
+def _cleared(machine: Machine, rows: int, k: int) -> Result:
+    """Multiply what extents clear by the largest scale, under which only a true zero is one."""
+    draft, node = _cluster(machine, f"cleared/{rows}x{k}")
+    program = draft.program(node)
+    before = samples.packed("cleared", 12, samples.MILD)
+    program.chain(fill("A", mem=draft.data(before), g=12, mode="packed"))
+    loud = [[([64 * (i == e) for e in range(KBLOCK)], 254)] for i in range(KBLOCK)]
+    lanes = [[block for row in loud[i : i + 4] for block in row] for i in range(0, KBLOCK, 4)]
+    program.chain(fill("B", mem=draft.data(mx.pack_region(lanes)), g=8, mode="packed"))
+    numbers = draft.data(samples.fp16_bytes("cleared", 16 * 4 * 12))
+    window = {"l1": 2, "g": 3, "nk": 2, "l1_stride": 2, "stride": 4}
+    program.chain(fill("A", mem=numbers, rows=rows, k=k, **window))
+    for block in range(2):
+        program.chain(gemm(a=2 + block, gm=3, a_stride=2, gn=8))
+        program.chain(drain(gm=3, gn=8, mem=draft.output(48), stride=4))
+    return draft.finish()
 
 
 def _contracted(machine: Machine, number: int) -> Result:

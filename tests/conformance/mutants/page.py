@@ -1,10 +1,13 @@
 """`python -m tests.conformance.mutants.page > docs/mutants.md`: who catches which mutant."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kohakutpu.config import preset
 from kohakutpu.conformance import Case, generate
 from tests.conformance.mutants.golden import MUTANTS
+from tests.conformance.mutants.hardware import MISTAKES
 from tests.conformance.mutants.mutation import ENOUGH, Mutant, hunt
 
 MACHINES = ("tiny", "duo")
@@ -28,6 +31,18 @@ Cases are those of `tiny`, and of `duo` where none of them fails. Counting stops
 """
 
 
+HARDWARE = """
+## The hardware
+
+In simulation, all in one simulator of `tiny` built from an altered copy of `hw`. What is shown is
+the first case that fails; `tests/conformance/mutants/hardware.json` keeps what a hunt gave.
+
+| mutant | in | caught by |
+|---|---|---|
+"""
+FOUND = Path(__file__).parent / "hardware.json"
+
+
 def catchers(mutant: Mutant, suites: Mapping[str, Sequence[Case]]) -> tuple[str, list[str]]:
     """Return the first machine on which a mutant is caught, and the cases that fail there."""
     for machine in MACHINES:
@@ -47,6 +62,11 @@ def page() -> str:
         first = f"`{found[0]}` on `{machine}`" if found else "**none**"
         file = mutant.file.removeprefix("kohakutpu/")
         lines.append(f"| {mutant.name} | `{file}` | {count} | {first} |\n")
+    lines.append(HARDWARE)
+    caught: dict[str, str] = json.loads(FOUND.read_text())
+    for mistake in MISTAKES:
+        case = f"`{caught[mistake.name]}`" if caught[mistake.name] else "**none**"
+        lines.append(f"| {mistake.name} | `hw/{mistake.file}` | {case} |\n")
     return "".join(lines)
 
 
