@@ -10,15 +10,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.estimate import cost_of, port_of
-from compiler.program import Advance, Emit, Loop
+from compiler.estimate import SIZES, cost_of, port_of
+from compiler.program import Advance, Emit, Loop, Window
 from kohakutpu import costs, isa
 from kohakutpu.config import Machine
 
 Item = Loop | Emit | Advance
 
 STEPS = 3000  # instructions that are timed one by one
-LATENCY = {"FILL": costs.READ, "VFILL": costs.READ, "GEMM": costs.GEMM, "EXEC": costs.EXEC}
+LATENCY = {"FILL": costs.READ, "VFILL": costs.READ, "GEMM": costs.GEMM}
 
 
 @dataclass(eq=False, slots=True)
@@ -27,6 +27,8 @@ class _Engine:
     port: int
     emits: Iterator[Emit]
     free: int = 0
+    last: Emit | None = None  # EXEC
+    written: tuple[int, int] = (0, 0)  # when the results of the last two EXECs are there
     head: Emit | None = None
     start: int | None = None  # of the head, once all it waits for is known
 
@@ -145,6 +147,11 @@ def _run(engine: _Engine, state: _State, machine: Machine) -> int:
         state.cost[emit] = _cost(emit, machine)
     cycles, port, latency = state.cost[emit]
     start = engine.start
+    if emit.record is isa.EXEC:
+        before, last = engine.written
+        follows = engine.last is not None and _follows(engine.last, emit, machine)
+        start = max(start, last if follows else before)
+        engine.last, engine.written = emit, (last, max(last, start + cycles + latency))
     if port:
         start = max(start, state.ports.get(engine.port, 0))
         state.ports[engine.port] = start + port
@@ -164,6 +171,41 @@ def _cost(emit: Emit, machine: Machine) -> tuple[int, int, int]:
     cycles, words, where = cost_of(emit, machine)
     port = round(words) if where in ("read", "written") else 0
     latency = LATENCY.get(emit.record.name)
-    if latency is None:
+    if emit.record is isa.EXEC:
+        latency = costs.executed(emit.operands.get("reduce", "none") != "none")
+    elif latency is None:
         latency = costs.WRITE if emit.operands.get("to", "memory") == "memory" else costs.TRANSFER
     return round(cycles), port, latency
+
+
+def _follows(last: Emit, emit: Emit, machine: Machine) -> bool:
+    """Tell whether an EXEC reads what the last one writes, as far as their places tell."""
+    written = _hulls(last, ("dst",), machine)
+    if last.operands.get("reduce", "none") != "none":
+        beats = -(-last.operands["rows"] // machine.lanes)
+        start = last.operands["red"].constant
+        written.append((False, start, start + beats))
+    return any(
+        in_l1 == other and start < end and begin < stop
+        for in_l1, start, stop in _hulls(emit, ("a", "b", "c"), machine)
+        for other, begin, end in written
+    )
+
+
+def _hulls(emit: Emit, names: Sequence[str], machine: Machine) -> list[tuple[bool, int, int]]:
+    """Return for each window whether it is in L1, where it begins and where it ends."""
+    found: list[tuple[bool, int, int]] = []
+    rows, cols = emit.operands["rows"], emit.operands["cols"]
+    for window in (emit.operands.get(name) for name in names):
+        if not isinstance(window, Window) or window.kind in ("none", "imm"):
+            continue
+        base = window.base
+        start = base.constant + (base.ring.base if base.ring is not None else 0)
+        if window.kind == "row":
+            length = -(-rows // machine.lanes)
+        else:
+            size = SIZES.get(window.kind)
+            span = costs.words(cols, size) if size else -(-cols // machine.lanes)
+            length = (rows - 1) * window.stride + span
+        found.append((window.kind in SIZES, start, start + length))
+    return found

@@ -22,7 +22,10 @@ WRITE = 24  # the last word to memory until its acknowledgement
 TRANSFER = 8  # the last word to another node until it has landed
 GEMM = 16  # the chain and the adder behind the last entry pair
 GEMM_TURNAROUND = 8  # cycles between two additions to one sub-tile
-EXEC = 24  # through the vector pipe
+EXEC = 34  # through the vector pipe and written; what reads it begins then
+REDUCTION = 65  # more, until scalars of rows are written
+EXEC_START = 5  # cycles between the beats of one EXEC and those of the next
+EXEC_CHECK = 20  # to check an EXEC, beside the one before
 START = 2  # an engine takes an instruction from its queue and sets up its counters
 
 FP16_PER_WORD = WORD_BYTES // 2
@@ -83,7 +86,15 @@ def execute(machine: Machine, rows: int, cols: int, l1_sizes: tuple[int, ...]) -
     row = -(-cols // machine.lanes)
     for size in l1_sizes:
         row = max(row, words(cols, size))
-    return Work(START + rows * row, 0)
+    return Work(max(EXEC_CHECK, EXEC_START + rows * row), 0)
+
+
+def executed(reduces: bool) -> int:
+    """Cycles after an ``EXEC`` has left its engine until all it writes is there.
+
+    The next one begins before that if it touches none of it, the one after the next never does.
+    """
+    return EXEC + REDUCTION if reduces else EXEC
 
 
 def span(quarter: int, elements: int, size: int) -> int:

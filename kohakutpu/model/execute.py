@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 PLANS = 64  # windows that an instruction remembers: a loop over a ring of buffers has few
 
 
+class Hull(NamedTuple):
+    """From where up to where a window reaches."""
+
+    in_l1: bool
+    start: int
+    stop: int
+
+    def meets(self, other: Hull) -> bool:
+        """Tell whether they have a place in common."""
+        return self.in_l1 == other.in_l1 and self.start < other.stop and other.start < self.stop
+
+
 class Place(NamedTuple):
     """A window and what it is a window of."""
 
@@ -48,6 +60,8 @@ class Plan(NamedTuple):
     red: Place | None
     shape: tuple[int, int]
     work: Work
+    reads: tuple[Hull, ...]
+    writes: tuple[Hull, ...]
 
 
 class Execute(Operation):
@@ -57,7 +71,7 @@ class Execute(Operation):
 
     def __init__(self, instruction: Instruction, machine: Machine) -> None:
         super().__init__(instruction, machine)
-        self.latency = costs.EXEC
+        self.latency = costs.executed(instruction.reduce != "none")
         self.machine = machine
         self.rows: int = instruction.rows
         self.cols: int = instruction.cols
@@ -78,6 +92,8 @@ class Execute(Operation):
             if len(self.plans) >= PLANS:
                 self.plans.clear()
             plan = self.plans[args] = self._plan(unit, args)
+        unit.follows = any(one.meets(other) for one in plan.reads for other in unit.unread)
+        unit.unread = plan.writes
         if unit.tables is None:
             self._plainly(unit, plan)
         else:
@@ -186,7 +202,15 @@ class Execute(Operation):
         # Results have none, nor do FP16 numbers; what memory or a tile holds as FP32 may.
         clean = all(source.kind != "l1f" for source in self.sources)
         work = costs.execute(self.machine, self.rows, self.cols, l1)
-        return Plan(tuple(sources), clean, dst, red, (self.rows, self.cols), work)
+        reads = tuple(self._hull(p) for p in sources if isinstance(p, Place))
+        writes = tuple(self._hull(p) for p in (dst, red) if p is not None)
+        shape = self.rows, self.cols
+        return Plan(tuple(sources), clean, dst, red, shape, work, reads, writes)
+
+    def _hull(self, place: Place) -> Hull:
+        window = place.window
+        length = (window.rows - 1) * window.stride + span(window, self._granule(place))
+        return Hull(place.in_l1, window.base, window.base + length)
 
     def _place(self, unit: Unit, kind: str, base: int, stride: int) -> Place:
         if kind == "row":

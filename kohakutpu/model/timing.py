@@ -125,6 +125,10 @@ class Timing:
         except Violation as violation:
             fail(unit, pc, violation)
         begin = now
+        if operation.name == "EXEC":
+            before, last = engine.written
+            begin = max(now, last if unit.follows else before)
+            engine.written = last, max(last, begin + cycles + operation.latency)
         if port:
             begin = max(now, self._ports[unit.port])
             self._ports[unit.port] = begin + port

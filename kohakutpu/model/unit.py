@@ -26,6 +26,7 @@ from kohakutpu.model.tables import Tables
 from kohakutpu.model.tiles import TileAccumulator
 
 if TYPE_CHECKING:
+    from kohakutpu.model.execute import Hull
     from kohakutpu.model.memory import Memory
     from kohakutpu.model.operation import Operation
     from kohakutpu.model.program import Step
@@ -60,10 +61,12 @@ class Engine:
         Its head was looked at and a wait does not hold.
     free : int
         When it finished its last instruction.
+    written : tuple of (int, int)
+        When all was there that an EXEC and the one before it wrote.
     """
 
     __slots__ = ("blocked", "busy", "free", "index", "instructions", "name", "queue", "running",
-                 "stalled", "unit")  # fmt: skip
+                 "stalled", "unit", "written")  # fmt: skip
 
     def __init__(self, unit: Unit, index: int, name: str) -> None:
         self.unit = unit
@@ -78,6 +81,7 @@ class Engine:
         self.running = IDLE
         self.blocked = False
         self.free = 0
+        self.written: tuple[int, int] = (0, 0)
         self.instructions = 0
         self.busy = 0
         self.stalled = 0
@@ -105,6 +109,7 @@ class Unit:
         "acc",
         "engines",
         "fetched",
+        "follows",
         "front",
         "instructions",
         "kind",
@@ -132,6 +137,7 @@ class Unit:
         "tables",
         "time",
         "transit",
+        "unread",
         "wants",
         "written_words",
     )  # fmt: skip
@@ -192,6 +198,8 @@ class Unit:
         self.front = "off"  # off, running, halted, or why `advance` stopped
         self.wants = 0  # the queue that was full
         self.transit = 0  # instructions started whose posts are not all delivered
+        self.unread: tuple[Hull, ...] = ()  # what the last EXEC wrote
+        self.follows = False  # the one after it reads that
         self.settled = 0  # when everything sent so far has arrived
         self.instructions = 0
         self.fetched = 0

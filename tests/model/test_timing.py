@@ -69,10 +69,11 @@ def test_costs_by_hand() -> None:
     assert costs.gemm(SMALL, 4, 4, 8).cycles == costs.START + 128
     assert costs.gemm(TINY, 4, 4, 8).cycles == costs.START + 512
     assert costs.gemm(SMALL, 1, 1, 8).cycles == costs.START + 8 * costs.GEMM_TURNAROUND
-    assert costs.execute(SMALL, 4, 33, ()).cycles == costs.START + 12
-    assert costs.execute(SMALL, 4, 32, (2, 2)).cycles == costs.START + 8
-    assert costs.execute(SMALL, 4, 32, (2, 4)).cycles == costs.START + 16
-    assert costs.execute(TINY, 4, 32, (4,)).cycles == costs.START + 32
+    assert costs.execute(SMALL, 4, 33, ()).cycles == costs.EXEC_CHECK
+    assert costs.execute(SMALL, 8, 33, ()).cycles == costs.EXEC_START + 24
+    assert costs.execute(SMALL, 16, 32, (2, 2)).cycles == costs.EXEC_START + 32
+    assert costs.execute(SMALL, 16, 32, (2, 4)).cycles == costs.EXEC_START + 64
+    assert costs.execute(TINY, 4, 32, (4,)).cycles == costs.EXEC_START + 32
     assert [costs.span(q, 16, 2) for q in range(4)] == [1, 2, 2, 2]
     assert [costs.span(q, 5, 2) for q in range(4)] == [1, 1, 1, 2]
     assert costs.span(3, 0, 2) == 0
@@ -170,5 +171,5 @@ def test_vector_work_overlaps_its_transfers() -> None:
     ]  # fmt: skip
     got = report(TINY, {V: program})
     busiest = max(engine.busy for engine in got.unit(V).engines)
-    assert busiest == 16 * (costs.START + 256)
+    assert busiest == 16 * (costs.EXEC_START + 256)
     assert busiest < got.cycles < 1.5 * busiest
