@@ -8,78 +8,36 @@ instances in the same order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from compiler.analysis.sites import block_of
-from compiler.analysis.twins import twins
-from compiler.cluster import Axis, ClusterContext, lower_cluster
 from compiler.cluster.context import FILL, GEMM
-from compiler.cluster.residency import MODES, SIDES, Side
-from compiler.estimate import estimate, sharing
-from compiler.passes.epilogue import lower_vector_half, vector_half
+from compiler.estimate import estimate
+from compiler.passes.pair import (
+    APART,
+    THRIFT,
+    Axes,
+    Indices,
+    Names,
+    Placed,
+    Places,
+    Share,
+    Shared,
+    Work,
+)
 from compiler.passes.rotate import rotate
-from compiler.passes.scope import Scope
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
-from compiler.passes.stage import Band, Part, Stage, buffers, shares, split_axis, statements
-from compiler.program import Advance, Emit, Loop, Ring
+from compiler.passes.stage import Band, Part, Stage, buffers, shares, split_axis
+from compiler.program import Emit, Loop
 from compiler.vector import (
     Allocator,
     IndexValue,
-    Landing,
-    Placement,
-    TileWindow,
-    VectorContext,
     VectorLowering,
 )
-from compiler.vector.emit import EXEC, VDRAIN, VFILL, sync
-from kohakuaccel.errors import CallError, CapacityError
-from kohakuaccel.ir.expr import Symbol
-from kohakuaccel.ir.nodes import Statement
-from kohakuaccel.source import call_site
+from compiler.vector.emit import EXEC, VFILL
 from kohakutpu import isa
-from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, tiles_of, value_of
+from kohakutpu.config import Machine
 
-Item = Loop | Emit | Advance
-Indices = Mapping[Symbol, IndexValue]
-
-Names = dict[int, dict[tuple[str, int], int]]
-"""The semaphores of each unit by name: a number has one purpose in all stages of a band."""
-
-APART = SEMAPHORES - 1  # lets the first engine of a unit wait for its last one
 LAST_FIRST = {"C": (GEMM, FILL), "V": (EXEC, VFILL)}
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one unit does in a stage: ``length`` values from ``start`` on of one axis."""
-
-    node: int
-    kind: str
-    axis: str
-    start: int
-    length: int
-    instances: int
-    placements: tuple[Placement, ...]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(eq=False, slots=True)
-class Placed:
-    """A stage's items by node, and what there is to say about it.
-
-    ``units`` is the first node of each unit that has work, ``shared`` the base and places of
-    windows that the other half of a pair writes, by node.
-    """
-
-    stage: Stage
-    batch: Batch
-    items: dict[int, list[Item]] = field(default_factory=dict[int, "list[Item]"])
-    shares: list[Share] = field(default_factory=list[Share])
-    units: dict[int, int] = field(default_factory=dict[int, int])
-    shared: dict[int, tuple[tuple[int, int], ...]] = field(
-        default_factory=dict[int, "tuple[tuple[int, int], ...]"]
-    )
 
 
 @dataclass(eq=False, slots=True)
@@ -89,21 +47,6 @@ class Round:
     loops: dict[int, Loop]
     count: int
     body: list[Placed | Round]
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """How many places windows may have: where a tile is contracted, and where it is handed over."""
-
-    tiles: int = 2
-    windows: int = 2
-
-
-THRIFT = (Places(), Places(1, 2), Places(1, 1))
-"""What to try in turn: the fewer places, the fewer address registers, and the less overlaps."""
-
-
-SINGLE = "tiles have one place each: with two, the program needs more address registers than are"
 
 
 def place_stages(
@@ -239,7 +182,7 @@ def place_stage(
     split = split_axis(counts, units) if counts else 0
     total = counts[split] if counts else 1
     ranges_by_unit = shares(total, units)
-    work = _Work(stage, program, machine, batch, len(ranges_by_unit), places, names)
+    work = Work(stage, program, machine, batch, len(ranges_by_unit), places, names)
     chosen = range(units) if order is None else order
     for unit, (start, length) in zip(chosen, ranges_by_unit, strict=False):
         ranges = [(0, count) for count in counts]
@@ -276,7 +219,7 @@ def try_epilogue(
         If an instance does not fit.
     """
     batch = collapse_batch(program, buffers(stage.grid.body))
-    work = _Work(stage, program, machine, batch, 1)
+    work = Work(stage, program, machine, batch, 1)
     counts = (*batch.counts, *stage.counts)
     if not work.vector_body or 0 in counts:
         return None
@@ -288,295 +231,6 @@ def try_epilogue(
     return work.epilogue(vector, cluster, axes, outer, semaphores, entries)[0]
 
 
-def stage_twins(stage: Stage) -> dict[Tile, Tile]:
-    """Return which tiles share places; only those of a fused stage do."""
-    tiles = (s.tile for s in statements(stage.grid.body) if isinstance(s, TileDecl))
-    return twins(stage.grid.body, stage.env) if stage.is_fused else {tile: tile for tile in tiles}
-
-
-def _rows(stage: Stage) -> int:
-    """Return how many rows every value of a fused stage has."""
-    for statement in statements(stage.grid.body):
-        if isinstance(statement, TileDecl):
-            return LANES * statement.tile.gm.evaluate(stage.env)
-    return block_of(stage.grid, "rows").evaluate(stage.env)
-
-
 def _names(stage: Stage, batch: Batch) -> list[str]:
     names = [f"batch{n}" for n in range(len(batch.counts))]
     return names + [index.symbol.name for index in stage.indices]
-
-
-class Axes:
-    """The loops around the instances of one unit, freshly made."""
-
-    def __init__(
-        self, names: Sequence[str], ranges: Sequence[tuple[int, int]], stage: Stage, batch: int
-    ) -> None:
-        self.values = [
-            IndexValue(start, Loop(name, length))
-            for name, (start, length) in zip(names, ranges, strict=True)
-        ]
-        self.axes = [Axis(name, value) for name, value in zip(names, self.values, strict=True)]
-        self.batch = self.values[:batch]
-        symbols = [index.symbol for index in stage.indices]
-        self.indices: Indices = dict(zip(symbols, self.values[batch:], strict=True))
-
-    @property
-    def instances(self) -> int:
-        """How many instances the loops go through."""
-        result = 1
-        for axis in self.axes:
-            result *= axis.count
-        return result
-
-    def around(self, lowering: VectorLowering) -> list[Item]:
-        """Return the loops with an instance inside."""
-        items: list[Item] = lowering.body
-        for value in reversed(self.values):
-            assert value.loop is not None
-            value.loop.body = items
-            items = [value.loop]
-        return [*lowering.prologue, *items, *lowering.epilogue]
-
-
-@dataclass(eq=False, slots=True)
-class Shared:
-    """What both halves of a pair know: where tiles and computed operands land."""
-
-    windows: dict[Tile, TileWindow] = field(default_factory=dict[Tile, TileWindow])
-    landings: dict[Accumulate, Landing] = field(default_factory=dict[Accumulate, Landing])
-    placements: list[Placement] = field(default_factory=list[Placement])
-
-
-class _Work:
-    def __init__(
-        self,
-        stage: Stage,
-        program: Specialised,
-        machine: Machine,
-        batch: Batch,
-        units: int,
-        places: Places = THRIFT[0],
-        names: Names | None = None,
-    ) -> None:
-        self.stage = stage
-        self.program = program
-        self.machine = machine
-        self.batch = batch
-        self.vector_body = vector_half(stage.grid.body)
-        self.places = places
-        self.names = names
-        self.twins = stage_twins(stage)
-        self.rows = _rows(stage) if stage.is_fused else 0
-        self.sharing = sharing([cluster.id for cluster, _ in machine.pairs[:units]], machine)
-
-    def pair(
-        self,
-        result: Placed,
-        cluster: int,
-        vector: int,
-        axes: Sequence[Axes],
-        where: tuple[str, int, int],
-        outer: Mapping[int, Indices],
-    ) -> None:
-        """Lower both halves of one pair."""
-        semaphores = self.semaphores(cluster, "cluster")
-        l1 = self.l1_of(cluster)
-        shared = Shared()
-        if self.vector_body:
-            lowering, shared = self.epilogue(
-                vector, cluster, axes[1], outer[vector], semaphores, l1["A"]
-            )
-            result.items[vector] = axes[1].around(lowering)
-            result.shares.append(self.share(vector, "V", where, axes[1], lowering))
-        scope = Scope(self.stage.env, {**outer[cluster], **axes[0].indices}, axes[0].batch)
-        context = ClusterContext(
-            self.machine,
-            cluster,
-            vector,
-            scope,
-            axes[0].axes,
-            self.batch.operands,
-            shared.windows,
-            semaphores,
-            shared.landings,
-            l1,
-            self.sharing,
-            self.places.tiles,
-            self.twins,
-        )
-        half = lower_cluster(self.stage.grid.body, context)
-        result.items[cluster] = half.body
-        placements = (*half.placements, *shared.placements)
-        result.shared[vector] = tuple((w.ring.base, w.ring.slots) for w in shared.windows.values())
-        landings = shared.landings.values()
-        result.shared[cluster] = tuple((w.ring.base, w.ring.slots) for w in landings)
-        notes = () if self.places.tiles > 1 else (SINGLE,)
-        result.shares.append(Share(cluster, "C", *where, axes[0].instances, placements, notes))
-
-    def semaphores(self, node: int, kind: str) -> Allocator:
-        """Return the semaphores of a unit, those of a band's stages by name."""
-        names = None if self.names is None else self.names.setdefault(node, {})
-        return Allocator(f"semaphores of {kind} {node}", APART, names=names)
-
-    def l1_of(self, cluster: int) -> dict[Side, Allocator]:
-        """Return the operand memories of a cluster, empty."""
-        entries = self.machine.l1_entries
-        return {
-            side: Allocator(f"entries of L1{side} of cluster {cluster}", entries) for side in SIDES
-        }
-
-    def epilogue(
-        self,
-        node: int,
-        cluster: int,
-        axes: Axes,
-        outer: Indices,
-        credits: Allocator,
-        entries: Allocator,
-    ) -> tuple[VectorLowering, Shared]:
-        """Lower the vector half, with two places for the tiles if they fit."""
-        values = [value_of(s) for s in statements(self.vector_body)]
-        tiles = dict.fromkeys(tile for v in values if v is not None for tile in tiles_of(v))
-        numbers: dict[Tile, int] = {}
-        for tile in tiles:
-            first = self.twins[tile]
-            if first not in numbers:
-                numbers[first] = credits.allocate(f"tile {tile.name} credit")
-            numbers[tile] = numbers[first]
-        semaphores = self.semaphores(node, "vector core")
-        shared = self._landings(cluster, credits, semaphores, entries)
-        mark = len(semaphores.claims)
-        try:
-            slots = self.places.windows
-            return self._with_windows(
-                node, cluster, axes, outer, numbers, semaphores, shared, slots
-            )
-        except CapacityError:
-            if self.places.windows == 1:
-                raise
-            semaphores.release(mark)
-            return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 1)
-
-    def _landings(
-        self, cluster: int, full: Allocator, empty: Allocator, entries: Allocator
-    ) -> Shared:
-        """Give every computed operand a ring of regions in L1A."""
-        env, shared = self.stage.env, Shared()
-        made: dict[Tile, Landing] = {}
-        for statement in statements(self.vector_body):
-            if not isinstance(statement, Accumulate):
-                continue
-            tile = statement.tile
-            known = made.get(self.twins[tile])
-            if known is not None and self.twins[tile] is not tile:
-                shared.landings[statement] = known
-                continue
-            groups, blocks = tile.gm.evaluate(env), tile.nk.evaluate(env)
-            modes = tuple(dict.fromkeys(pair[0] for pair in MODES[tile.precision]))
-            size, place = groups * blocks, groups * blocks * len(modes)
-            slots = self.places.tiles if 4 * place <= entries.limit else 1
-            name = f"the operand of {tile.name}"
-            fix = "use fewer rows or fewer columns in a block"
-            base = entries.allocate(name, slots * place, statement.loc, fix)
-            ring = Ring(f"operand of {tile.name}", base, place, slots)
-            arrived = cluster, full.allocate(f"{name} full")
-            free = empty.allocate(f"{name} empty")
-            landing = Landing(cluster, ring, blocks, size, modes, arrived, free)
-            shared.landings[statement] = made[tile] = landing
-            shared.placements.append(
-                Placement(tile.name, "operand", "L1A", base, place, slots, statement.loc)
-            )
-        return shared
-
-    def _with_windows(
-        self,
-        node: int,
-        cluster: int,
-        axes: Axes,
-        outer: Indices,
-        credits: Mapping[Tile, int],
-        semaphores: Allocator,
-        shared: Shared,
-        slots: int,
-    ) -> tuple[VectorLowering, Shared]:
-        l1 = Allocator(f"L1 words of vector core {node}", self.machine.vl1_words)
-        env = self.stage.env
-        windows = shared.windows
-        placements: list[Placement] = []
-        for tile, credit in credits.items():
-            rows, cols = LANES * tile.gm.evaluate(env), LANES * tile.gn.evaluate(env)
-            stride = -(-cols * 2 // WORD_BYTES)
-            assert tile.cols is not None
-            width, first = tile.cols.evaluate(env), windows.get(self.twins[tile])
-            if first is not None:
-                windows[tile] = replace(first, tile=tile, width=width)
-                continue
-            base = l1.allocate(f"tile {tile.name}", rows * stride * slots, tile.loc)
-            windows[tile] = TileWindow(
-                tile,
-                rows,
-                cols,
-                Ring(f"tile {tile.name}", base, rows * stride, slots),
-                stride,
-                semaphores.allocate(f"tile {tile.name} full"),
-                (cluster, credit),
-                width,
-            )
-            placements.append(
-                Placement(tile.name, "tile", "L1", base, rows * stride, slots, tile.loc)
-            )
-        lowering = self.vector(self.vector_body, node, axes, outer, shared, l1, semaphores)
-        lowering.placements[:0] = placements
-        for landing in dict.fromkeys(shared.landings.values()):
-            self._credit(landing, node, lowering)
-        return lowering, shared
-
-    def _credit(self, landing: Landing, node: int, lowering: VectorLowering) -> None:
-        """Let a vector core start with credits for the places of a landing, and end with them."""
-        slots, empty = landing.ring.slots, landing.empty
-        lowering.prologue += sync(VDRAIN, (), [(node, empty)] * slots)
-        lowering.epilogue += sync(VDRAIN, [(empty, slots)])
-
-    def vector(
-        self,
-        body: Sequence[Statement],
-        node: int,
-        axes: Axes,
-        outer: Indices,
-        shared: Shared,
-        l1: Allocator | None = None,
-        semaphores: Allocator | None = None,
-    ) -> VectorLowering:
-        """Lower the instances of one vector core."""
-        for buffer, operand in self.batch.operands.items():
-            if not operand.width and not self.stage.is_contraction:
-                raise CallError(
-                    f"the rows of `{buffer.name}` have no elements to compute with",
-                    loc=call_site(),
-                    fix="leave out calls on tensors that hold nothing",
-                    notes=[(buffer.loc, f"`{buffer.name}` is declared here")],
-                )
-        machine = self.machine
-        context = VectorContext(
-            machine,
-            node,
-            self.stage.env,
-            {**outer, **axes.indices},
-            self.batch.operands,
-            l1 or Allocator(f"L1 words of vector core {node}", machine.vl1_words),
-            Allocator(f"register beats of vector core {node}", machine.registers),
-            semaphores or self.semaphores(node, "vector core"),
-            axes.batch,
-            shared.windows,
-            rows=self.rows,
-            landings=shared.landings,
-        )
-        return lower_vector_half(body, context)
-
-    def share(
-        self, node: int, kind: str, where: tuple[str, int, int], axes: Axes, half: VectorLowering
-    ) -> Share:
-        """Return the entry of a vector core."""
-        return Share(node, kind, *where, axes.instances, tuple(half.placements), tuple(half.notes))

@@ -154,7 +154,7 @@ def test_chosen_blocks_keep_the_contractions_busy() -> None:
     knobs = {"block": None, "keys": None, "nk": None}
     compiled = compile_kernel(attention, [spec_of(a) for a in arrays], knobs, SMALL)
     report = Launch(compiled, arrays, SMALL).run()
-    assert report.macs / report.cycles >= 0.75 * 512
+    assert report.macs / report.cycles >= 0.68 * 512
 
 
 def test_stages_of_a_band_under_every_adversary() -> None:
