@@ -87,18 +87,18 @@ def _quantised(operation: Resolved, memory: Memory, row: int, first: int) -> Blo
     """Return K elements from `first` on of a row in MX form; None if a part is unknown."""
     v = operation.values
     rows, k = clamp(v["rows"], LANES * v["g"]), clamp(v["k"], KBLOCK * v["nk"])
-    codes: list[int] = []
-    for at in range(first, first + KBLOCK):
-        if row >= rows or at >= k:
-            codes.append(0)
-            continue
-        line, element = (at, row) if v["transpose"] else (row, at)
-        start = v["mem"] * QUARTER_BYTES + line * v["stride"] * WORD_BYTES
-        data = memory.read(start + 2 * element, 2)
-        if data is None:
-            return None
-        codes.append(int.from_bytes(data, "little"))
-    return quantise(tuple(codes), v["mode"] == "residual")
+    true = clamp(k - first, KBLOCK) if row < rows else 0
+    start, stride = v["mem"] * QUARTER_BYTES, v["stride"] * WORD_BYTES
+    if v["transpose"]:
+        pieces = [(start + (first + i) * stride + 2 * row, 2) for i in range(true)]
+    else:
+        pieces = [(start + row * stride + 2 * first, 2 * true)] if true else []
+    data = [memory.read(*piece) for piece in pieces]
+    known = b"".join(part for part in data if part is not None)
+    if len(known) < 2 * true:
+        return None
+    codes = struct.unpack(f"<{true}H", known)
+    return quantise(codes, v["mode"] == "residual")
 
 
 # ------------------------------------------------------------------ GEMM
