@@ -1,4 +1,4 @@
-"""Programs on the simulated hardware: cycles, what the multipliers did, how fast it simulates."""
+"""Programs on the simulated hardware: cycles, where they go, how fast it simulates."""
 
 import time
 from collections.abc import Sequence
@@ -15,42 +15,59 @@ PROGRAMS: dict[str, tuple[str, Sequence[tuple[int, int]]]] = {
     "softmax_1024": ("softmax", ((1024, 1024),)),
 }
 MACHINES = ("small", "duo")
+ENGINES = ("FILL", "GEMM", "DRAIN", "VFILL", "EXEC", "VDRAIN")
+
+
+def title(machine: str, kernel: str, shapes: Sequence[tuple[int, int]]) -> str:
+    """Return what a benchmark runs, for people."""
+    return f"{kernel} {' '.join('x'.join(map(str, shape)) for shape in shapes)} on {machine} RTL"
 
 
 def simulate(machine: str, kernel: str, shapes: Sequence[tuple[int, int]]) -> Figures:
-    """Run a kernel of the library once; the simulator is built before, if it must be.
+    """Run a kernel of the library; simulator and program are made before, if they must be.
 
-    Utilisation is multiply-accumulates over the peak of all clusters in these cycles; how busy an
-    engine is, is the mean over the units that have it.
+    Utilisation is multiply-accumulates over the peak of all clusters in these cycles; how busy or
+    stalled an engine is, is the mean over the units that have it.
     """
     from kohakutpu import api as ktpu
     from kohakutpu import kernels
 
     rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape, np.float32) for shape in shapes]
+
+    def run() -> None:
+        getattr(kernels, kernel)(*(ktpu.tensor(array) for array in arrays))
+
+    with ktpu.device("golden", machine=machine):
+        run()  # compiles
     with ktpu.device("rtl", machine=machine) as session:
-        operands = [ktpu.tensor(rng.standard_normal(shape, np.float32)) for shape in shapes]
         started, worked = time.perf_counter(), time.process_time()
-        getattr(kernels, kernel)(*operands)
+        run()
         seconds, cpu = time.perf_counter() - started, time.process_time() - worked
         stats = ktpu.stats()
         units = len(session.machine.of_kind("C"))
         peak = units * session.machine.macs_per_cycle
-        figures = {
-            "cycles": float(stats.cycles),
-            "utilisation": stats.macs / (stats.cycles * peak),
-            "seconds_per_million_cycles": 1e6 * seconds / stats.cycles,
-            "processor_seconds_per_million_cycles": 1e6 * cpu / stats.cycles,
-        }
-        for name, engine in stats.engines.items():
-            figures[f"{name.lower()}_busy"] = engine.busy / (stats.cycles * units)
         session.close()
+    figures = {
+        "cycles": float(stats.cycles),
+        "utilisation": stats.macs / (stats.cycles * peak),
+        "words_read": float(stats.memory_read),
+        "words_written": float(stats.memory_written),
+        "seconds_per_million_cycles": 1e6 * seconds / stats.cycles,
+        "processor_seconds_per_million_cycles": 1e6 * cpu / stats.cycles,
+    }
+    for name in ENGINES:
+        engine = stats.engines.get(name)
+        if engine is not None:
+            figures[f"{name.lower()}_busy"] = engine.busy / (stats.cycles * units)
+            figures[f"{name.lower()}_stalled"] = engine.stalled / (stats.cycles * units)
     return figures
 
 
 BENCHMARKS = [
     Benchmark(
         f"rtl_{machine}_{name}",
-        f"{kernel} {' '.join('x'.join(map(str, shape)) for shape in shapes)} on {machine} RTL",
+        title(machine, kernel, shapes),
         partial(simulate, machine, kernel, shapes),
         {"processor_seconds_per_million_cycles": 10},  # 100 k cycles/s
     )

@@ -1,0 +1,50 @@
+"""The page on cycles is what was measured."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.document import TITLES, document, shares
+from bench.simulation import MACHINES
+from kohakutpu.config import preset
+
+ROOT = Path(__file__).parents[2]
+MEASURED = ROOT / "docs" / "cycles.json"
+PAGE = ROOT / "docs" / "cycles.md"
+
+
+def test_the_page_is_what_the_json_says() -> None:
+    update = "run: python -m bench.document docs/cycles.json > docs/cycles.md"
+    assert PAGE.read_text() == document(json.loads(MEASURED.read_text())), update
+
+
+def test_the_command_prints_the_page() -> None:
+    command = [sys.executable, "-W", "error", "-m", "bench.document", str(MEASURED)]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (printed.stdout, printed.stderr) == (PAGE.read_text(), "")
+
+
+def test_figures_are_possible() -> None:
+    figures = {r["name"]: r["figures"] for r in json.loads(MEASURED.read_text())["results"]}
+    assert set(figures) <= set(TITLES)
+    for name, found in figures.items():
+        assert 0 <= found["utilisation"] <= 1
+        for figure in found:
+            engine, _, kind = figure.rpartition("_")
+            if kind == "busy":
+                assert 0 <= found[figure] + found[f"{engine}_stalled"] <= 1, (name, engine)
+    macs = 256 * 1024 * 256
+    names = {machine: f"rtl_{machine}_matmul_256x1024x256" for machine in MACHINES}
+    measured = {machine: figures[name] for machine, name in names.items() if name in figures}
+    assert "small" in measured
+    for machine, found in measured.items():
+        peak = preset(machine).macs_per_cycle * len(preset(machine).of_kind("C"))
+        assert found["cycles"] * found["utilisation"] * peak == pytest.approx(macs)
+
+
+def test_shares_by_hand() -> None:
+    assert shares({"fill_busy": 0.25, "fill_stalled": 0.5}, "fill") == "25 / 50 / 25"
+    assert shares({}, "fill") == ""
