@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-CHAINED = 6
+CHAINED = 4
 """Places up to which a queue is a chain of registers."""
 
 
