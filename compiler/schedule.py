@@ -1,6 +1,6 @@
 """How long a stage takes: its programs' instructions timed, with their semaphores, without data.
 
-Engines are in order and semaphores have one writer and one reader each, so the times do not depend
+Engines are in order and most semaphores have one writer and one reader each, so times hardly depend
 on the order in which they are found. A long stage is timed for a while and extrapolated.
 """
 
@@ -59,6 +59,9 @@ def stage_cycles(items: Mapping[int, Sequence[Item]], machine: Machine) -> int:
         if not ready:
             break
         engine = min(ready, key=lambda one: one.start or 0)
+        _try(engine, state)  # another engine may have taken the posts meanwhile
+        if engine.start is None:
+            continue
         end = max(end, _run(engine, state, machine))
         done += 1
         for other in engines:
@@ -126,7 +129,7 @@ def _next(engine: _Engine, state: _State) -> None:
 def _try(engine: _Engine, state: _State) -> None:
     """Find when the head of an engine starts, if everything it waits for has been posted."""
     assert engine.head is not None
-    start = engine.free
+    engine.start, start = None, engine.free
     for semaphore, count in engine.head.waits:
         posts = state.posts.get((engine.node, semaphore), ())
         if len(posts) < count:
