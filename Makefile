@@ -2,7 +2,7 @@
 # after pyproject.toml changed. All a machine needs is make, g++ and Python >= 3.11.
 
 PYTHON ?= python3
-EXTRAS ?= dev,rtl
+EXTRAS ?= dev,rtl,fpga
 VENV   := .venv
 RUN    := $(VENV)/bin/python -m
 READY  := $(VENV)/.ready

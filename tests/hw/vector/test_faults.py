@@ -132,14 +132,14 @@ def test_the_ends_of_everything(session: Session) -> None:
         (drain(rows=2, cols=16, to="node", nodes=1 << OTHER, mem=250, stride=5), None),
         (drain(rows=2, cols=16, to="node", nodes=1 << OTHER, mem=250, stride=6), "L1_RANGE"),
         (drain(rows=1, cols=16, to="node", nodes=1 << OTHER, mem=(1 << 34) - 1), "L1_RANGE"),
-        (drain(rows=2, cols=32, to="node", nodes=VECTORS, l1=8, l1_stride=2, mem=12, stride=2), None),
-        (drain(rows=2, cols=32, to="node", nodes=VECTORS, l1=8, l1_stride=2, mem=11, stride=2),
-         "OVERLAP"),
-        (drain(rows=2, cols=32, to="node", nodes=VECTORS, l1=8, l1_stride=2, mem=4, stride=2), None),
-        (drain(rows=2, cols=32, to="node", nodes=VECTORS, l1=8, l1_stride=2, mem=5, stride=2),
-         "OVERLAP"),
-        (drain(rows=2, cols=32, to="node", nodes=1 << OTHER, l1=8, l1_stride=2, mem=5, stride=2),
-         None),
+        *(
+            (drain(rows=2, cols=32, to="node", nodes=nodes, l1=8, l1_stride=2, mem=mem, stride=2),
+             cause)
+            for nodes, mem, cause in (
+                (VECTORS, 12, None), (VECTORS, 11, "OVERLAP"), (VECTORS, 5, "OVERLAP"),
+                (VECTORS, 4, None), (1 << OTHER, 5, None),
+            )
+        ),
         (drain(rows=8, cols=16, to="node", nodes=1 << OWN, l1=8, l1_stride=9, mem=10, order="tile",
                stride=0), "OVERLAP"),
     ]  # fmt: skip
