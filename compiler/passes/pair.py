@@ -305,6 +305,7 @@ class Work:
         l1 = Allocator(f"L1 words of vector core {node}", self.machine.vl1_words)
         env = self.stage.env
         windows = shared.windows
+        windows.clear()  # of a try that did not fit
         placements: list[Placement] = []
         for tile, credit in credits.items():
             rows, cols = LANES * tile.gm.evaluate(env), LANES * tile.gn.evaluate(env)

@@ -166,6 +166,18 @@ def test_tensors(machine: str, lead: tuple[int, ...]) -> None:
         oracle.assert_same_bits(ours, stated(given, "silu", HIDDEN))
 
 
+def test_a_machine_that_holds_one_place_of_each_tile() -> None:
+    """The windows of a first try, with two places, are not those of the second."""
+    values = operands(30, 64, 130, 72)
+    given = {name: values[name] for name in ("x", "up", "down", "up_bias", "down_bias")}
+    want = stated(given, "silu", HIDDEN)
+    for seed in range(5):
+        with ktpu.device("golden", machine="tiny", poison=True, seed=seed) as session:
+            tensors: dict[str, Any] = {name: ktpu.tensor(x) for name, x in given.items()}
+            oracle.assert_same_bits(ktpu.mlp(**tensors, activation="silu").numpy(), want)
+            session.close()
+
+
 def test_the_hidden_layer_stays_off_memory(hostile: ktpu.Session) -> None:
     given = chosen(operands(96, 128, 512, 128), (True, False, True))
     tensors: dict[str, Any] = {name: ktpu.tensor(x) for name, x in given.items()}
