@@ -1,0 +1,76 @@
+"""What programs cost on the hardware, to the cycle, and how near the estimates are.
+
+A change of compiler or hardware that costs or saves cycles changes a number here, on purpose.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from compiler.pipeline import ArgSpec, compile_kernel
+from kohakuaccel.runtime.launch import Runtime
+from kohakutpu import kernels
+from kohakutpu.config import preset
+from kohakutpu.devices.golden import GoldenDevice
+from kohakutpu.devices.rtl import RtlDevice
+from kohakutpu.lang import Kernel
+from tests.devices.jobs import Job, Shapes, runtime
+
+pytestmark = pytest.mark.cocotb
+
+NEAR = 0.1
+"""How far plan and golden machine may be off, of the cycles of the hardware."""
+
+SMALL = preset("small")
+
+
+class Case(NamedTuple):
+    """A program, its cycles, and the part of a peak that it must reach at least."""
+
+    kernel: Kernel
+    shapes: Shapes
+    knobs: dict[str, object]
+    cycles: int
+    least: float
+
+
+def attention() -> Kernel:
+    return import_module("kohakutpu.kernels.attention").kernel_for()
+
+
+BLOCKS = {"scale": "auto", "block_q": 128, "block_k": 64}
+CASES: dict[str, Callable[[], Case]] = {
+    "matmul": lambda: Case(kernels.matmul, ((256, 256),) * 2, {}, 36133, 0.9),
+    "deep matmul": lambda: Case(kernels.matmul, ((256, 1024),) * 2, {}, 135941, 0.94),
+    "linear_silu": lambda: Case(kernels.linear_silu, ((256, 256),) * 2, {}, 36844, 0.9 / 1.08),
+    "attention": lambda: Case(attention(), ((512, 64),) * 3, BLOCKS, 100384, 0.5),
+    "softmax": lambda: Case(kernels.softmax, ((1024, 1024),), {}, 236076, 0.55),
+}
+
+
+@pytest.fixture(scope="module")
+def rtl() -> Iterator[Runtime]:
+    device = RtlDevice(SMALL)
+    yield runtime(device)
+    device.close()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cycles(rtl: Runtime, name: str) -> None:
+    case = CASES[name]()
+    compiled = compile_kernel(case.kernel, [ArgSpec(s) for s in case.shapes], case.knobs, SMALL)
+    rng = np.random.default_rng(0)
+    operands = [rng.standard_normal(shape).astype(np.float16) for shape in case.shapes]
+    job = Job(compiled.image, tuple(operand.tobytes() for operand in operands))
+    want, estimated = job.run(runtime(GoldenDevice(SMALL)))
+    found, report = job.run(rtl)
+    assert found == want
+    assert report.cycles == case.cycles
+    assert report.cycles * (1 - NEAR) <= compiled.plan.cycles <= report.cycles * (1 + NEAR)
+    assert report.cycles * (1 - NEAR) <= estimated.cycles <= report.cycles * (1 + NEAR)
+    # Of multiply-accumulates; where there are none, of words over a port that moves one a cycle.
+    peak = report.macs / SMALL.macs_per_cycle or report.memory_read + report.memory_written
+    assert peak / report.cycles >= case.least
