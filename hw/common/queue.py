@@ -95,10 +95,10 @@ class EngineQueue(wiring.Component):
             waits_for.eq(head.synced.waits[0].valid & ~waited),
             free.eq(running == 0),
             self.waits.eq(head.synced.waits),
-            self.take.eq(there & waits_for & free),
-            self.stalled.eq(self.take),
+            self.take.eq(there & waits_for),
+            self.stalled.eq(self.take & free),
             self.o.payload.eq(head.instruction),
-            # What waits, and SYNC, starts when the engine owes nothing.
+            # SYNC starts when the engine owes nothing.
             self.o.valid.eq(there & ~head.synced.is_sync & ~waits_for & (running < STARTED)),
             starts.eq(
                 (self.o.valid & self.o.ready) | (there & head.synced.is_sync & ~waits_for & free)

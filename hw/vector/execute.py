@@ -80,9 +80,12 @@ class ExecEngine(wiring.Component):
         # Turns of the instruction that issues, and of the one that ends next; the first one has 1.
         turn, oldest = Signal(), Signal(init=1)
         owes = Signal()  # row scalars are on their way
+        alone = Signal()  # those of one instruction, and none waits to be written
 
-        ends = self._issue(m, tasks, turn, start, issuing, registers, pipe, owes)
-        beats_done = self._collect(m, tasks, registers, pipe, packer, scalars, owes, start, turn)
+        ends = self._issue(m, tasks, turn, start, issuing, registers, pipe, owes, alone)
+        beats_done = self._collect(
+            m, tasks, registers, pipe, packer, scalars, owes, alone, start, turn
+        )
         self._start(m, check, tasks, turn, start, issuing, alive)
         with m.If(start):
             m.d.sync += issuing.eq(1)
@@ -153,6 +156,7 @@ class ExecEngine(wiring.Component):
         registers: RegisterFile,
         pipe: VectorPipe,
         owes: Signal,
+        alone: Signal,
     ) -> Value:
         """Bring the sources together; return whether the last beat leaves."""
         lanes = self._machine.lanes
@@ -162,6 +166,9 @@ class ExecEngine(wiring.Component):
         m.d.sync += phase.eq(phase + 1)
         to_registers = task.dst.kind == code(RECORD, "dst", "reg")
         shares = _reduces(task) | owes
+        if lanes == 16:
+            # A beat of scalars of such rows has time until one is seen to wait for its turn.
+            shares = shares & ~(_reduces(task) & (task.cols >= lanes * lanes) & alone)
         pause = to_registers & shares & (phase == 0)
         if lanes == 16:
             pause = pause | ((task.dst.kind == code(RECORD, "dst", "l1f")) & phase[0])
@@ -217,6 +224,7 @@ class ExecEngine(wiring.Component):
         packer: WordPacker,
         scalars: ScalarPacker,
         owes: Signal,
+        alone: Signal,
         start: Signal,
         turn: Signal,
     ) -> tuple[Value, Value]:
@@ -284,6 +292,7 @@ class ExecEngine(wiring.Component):
             reducing.w_data.eq(turn),
             reducing.r_en.eq(scalars.ends),
             owes.eq(reducing.r_rdy | scalars.waits),
+            alone.eq((reducing.level <= 1) & ~scalars.waits),
             scalars.valid.eq(reduction.o_valid),
             scalars.value.eq(reduction.o),
             scalars.base.eq(scalar_task.red),

@@ -153,6 +153,15 @@ def test_posts_cross_the_mesh_and_wait_for_work() -> None:
     assert (memory[DATA + 2] == 7).all()
 
 
+def test_an_instruction_waits_while_the_one_before_it_runs() -> None:
+    posted = isa.SYNC(0, posts=(Post(V, 1),))
+    program = [work("V", 300), work("V", 5, waits=(Wait(1),)), posted, isa.HALT()]
+    outcome = run(host(), {V: program})
+    assert outcome.fault is None
+    assert outcome.counters[V]["busy_1"] >= 305
+    assert outcome.counters[V]["stalled_1"] == 0
+
+
 GOOD = {C: [isa.HALT()], V: copies("V", V, DATA, DATA + 100, 3)}
 FAULTS: list[tuple[str, dict[int, list[Any]], tuple[int, int, str]]] = [
     ("illegal", {C: [isa.SETA(1, 1), bytes(32)], V: [isa.HALT()]}, (C, 1, "ILLEGAL")),
