@@ -106,14 +106,14 @@ def _altered(name: str) -> bool:
 def mutated(mutant: Mutant | None, machine: Machine) -> Iterator[Device]:
     """Provide a golden device made of freshly imported, altered modules."""
     before = {name: module for name, module in sys.modules.items() if _altered(name)}
-    attributes: dict[str, ModuleType] = {}
-    for name, module in before.items():
+    attributes: dict[str, object] = {}  # a package may have a function by a module's name
+    for name in before:
         del sys.modules[name]
         parent, _, child = name.rpartition(".")
         if sys.modules.get(parent, before.get(parent)) is not None:
             holder = sys.modules.get(parent) or before[parent]
-            if holder.__dict__.pop(child, None) is not None:
-                attributes[name] = module
+            if child in holder.__dict__:
+                attributes[name] = holder.__dict__.pop(child)
     finder = Alteration(mutant) if mutant else None
     if finder:
         sys.meta_path.insert(0, finder)
@@ -131,9 +131,9 @@ def mutated(mutant: Mutant | None, machine: Machine) -> Iterator[Device]:
         for name in [name for name in sys.modules if _altered(name)]:
             del sys.modules[name]
         sys.modules.update(before)
-        for name, module in attributes.items():
+        for name, value in attributes.items():
             parent, _, child = name.rpartition(".")
-            sys.modules[parent].__dict__[child] = module
+            sys.modules[parent].__dict__[child] = value
 
 
 def hunt(mutant: Mutant | None, machine: Machine, cases: Sequence[Case]) -> list[str]:

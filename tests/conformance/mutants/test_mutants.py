@@ -69,8 +69,9 @@ def test_a_replacement_that_is_nowhere_is_an_error() -> None:
 
 def test_modules_are_put_back() -> None:
     from kohakutpu.devices import golden
-    from kohakutpu.numerics import fp32
+    from kohakutpu.numerics import fp32, mx
 
+    function = mx.quantise  # which is in a module of the same name
     before = {name: module for name, module in sys.modules.items() if name.startswith("kohakutpu")}
     with mutated(MUTANTS[1], preset("tiny")):
         assert sys.modules["kohakutpu.numerics.fp32"] is not fp32
@@ -81,3 +82,4 @@ def test_modules_are_put_back() -> None:
 
     assert vars(devices)["golden"] is golden
     assert vars(numerics)["fp32"] is fp32
+    assert mx.quantise is function
