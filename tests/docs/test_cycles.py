@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from bench.document import TITLES, document, shares
 from bench.simulation import MACHINES
 from kohakutpu.config import preset
@@ -42,7 +40,9 @@ def test_figures_are_possible() -> None:
     assert "small" in measured
     for machine, found in measured.items():
         peak = preset(machine).macs_per_cycle * len(preset(machine).of_kind("C"))
-        assert found["cycles"] * found["utilisation"] * peak == pytest.approx(macs)
+        done = found["cycles"] * found["utilisation"] * peak
+        assert done >= macs * (1 - 1e-6)
+        assert done <= 1.05 * macs  # tiles that do not divide the matrix pad it
 
 
 def test_shares_by_hand() -> None:
