@@ -18,7 +18,6 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
-from hw.common.counters import NAMES, PER_WORD, REPORTS
 from hw.control.registers import (
     COUNTERS,
     IDENTITY,
@@ -32,7 +31,13 @@ from hw.sim.machine import Ram, allocate
 from kohakuaccel.image import WORD_BYTES, Image
 from kohakutpu import isa
 from kohakutpu.config import preset
-from kohakutpu.control import TABLE_WORDS, unit_table
+from kohakutpu.control import (
+    COUNTER_NAMES,
+    COUNTER_WORDS,
+    COUNTERS_PER_WORD,
+    TABLE_WORDS,
+    unit_table,
+)
 from tests.devices.jobs import UNTOUCHED
 
 PERIOD = 2  # steps
@@ -87,7 +92,7 @@ class Bench:
         return low | high << 32
 
     async def counter(self, node: int, name: str) -> int:
-        index = node * REPORTS * PER_WORD + NAMES.index(name)
+        index = node * COUNTER_WORDS * COUNTERS_PER_WORD + COUNTER_NAMES.index(name)
         return await self.get(COUNTERS + 4 * index)
 
     def place(self, address: int, data: bytes) -> None:
