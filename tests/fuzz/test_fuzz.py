@@ -25,19 +25,20 @@ MANY = 5_000
 ROOT = Path(__file__).parents[2]
 # What Python itself says of a text that is no program, that names what is not there, calls a
 # function with arguments it has not, or computes with texts and None. It comes with the line.
-PYTHONS = (SyntaxError, NameError, ZeroDivisionError)
 SIGNATURE = ("positional argument", "unexpected keyword", "missing", "multiple values")
 OURS = ("Symbol", "Binary", "Tiled", "Window", "Tensor", "Expression", "Accumulator", "Scalar")
 
 
-def valid(seed: int) -> None:
+def valid(seed: int) -> bool:
+    """Return whether there was room for a kernel; it is then right."""
     source = generate(seed)
     try:
         check(source, seed)
     except CapacityError:
-        pass  # what a machine has no room for is refused with the numbers
+        return False  # what a machine has no room for is refused with the numbers
     except Exception as error:
         raise AssertionError(f"seed {seed}:\n{source.text}") from error
+    return True
 
 
 def broken(seed: int) -> bool:
@@ -49,7 +50,7 @@ def broken(seed: int) -> bool:
         if error.loc is None or not error.message or not error.fix:
             raise AssertionError(f"seed {seed}: no place or no fix") from error
         return True
-    except PYTHONS:
+    except SyntaxError:
         return False
     except Exception as error:
         if not pythons_own(error):
@@ -72,8 +73,8 @@ def pythons_own(error: Exception) -> bool:
 
 @pytest.mark.parametrize("part", range(4))
 def test_valid_kernels(part: int) -> None:
-    for seed in range(FIRST + part * VALID // 4, FIRST + (part + 1) * VALID // 4):
-        valid(seed)
+    seeds = range(FIRST + part * VALID // 4, FIRST + (part + 1) * VALID // 4)
+    assert sum(valid(seed) for seed in seeds) > 0.8 * len(seeds)
 
 
 @pytest.mark.parametrize("part", range(4))
