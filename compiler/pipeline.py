@@ -19,7 +19,7 @@ from compiler.passes.place import THRIFT, Placed, Round, place_stages
 from compiler.passes.relax import relaxed
 from compiler.passes.roll import Line, roll
 from compiler.passes.simplify import merge_syncs, simplify
-from compiler.passes.specialise import ArgSpec, Specialised, specialise
+from compiler.passes.specialise import ArgSpec, Print, Specialised, specialise
 from compiler.passes.stage import Part, cut
 from compiler.passes.synchronise import unit_trees
 from compiler.plan import Plan, flat, make_plan
@@ -33,7 +33,7 @@ from kohakutpu import isa
 from kohakutpu.config import Machine
 from kohakutpu.lang import Kernel
 
-__all__ = ["ArgSpec", "Compiled", "compile_kernel"]
+__all__ = ["ArgSpec", "Compiled", "Print", "compile_kernel"]
 
 Shape = tuple[int, ...]
 
@@ -45,17 +45,20 @@ class Compiled:
     Parameters
     ----------
     image : Image
-        Its operands are the arguments, the results, temporaries and, where there are constants, the
-        image's data, in this order.
+        Its operands are the arguments, the results, what is printed, temporaries and, where there
+        are constants, the image's data, in this order.
     plan : Plan
         What was decided.
     out_specs : list
         Name, shape and dtype of each result.
+    prints : list of Print
+        What is to be shown after a run; among the image's operands they follow the results.
     """
 
     image: Image
     plan: Plan
     out_specs: list[tuple[str, Shape, str]]
+    prints: list[Print]
 
 
 @dataclass(eq=False, slots=True)
@@ -334,7 +337,7 @@ def compile_kernel(
         {**kernel.knobs, **knobs},
         state.relayouts,
     )
-    return Compiled(state.image, plan, program.out_specs)
+    return Compiled(state.image, plan, program.out_specs, program.prints)
 
 
 def _again(state: Compilation, name: str, error: CapacityError) -> list[Pass]:

@@ -54,6 +54,17 @@ class Location:
         return self.text.encode()[self.column : end].decode(errors="replace")
 
     @property
+    def argument(self) -> str | None:
+        """The text of the first argument, where the expression is a call on one line."""
+        try:
+            called = ast.parse(self.source.strip(), mode="eval").body
+        except SyntaxError:
+            return None
+        if not isinstance(called, ast.Call) or not called.args:
+            return None
+        return ast.get_source_segment(self.source.strip(), called.args[0])
+
+    @property
     def target(self) -> str | None:
         """The name that the expression is assigned to, ``None`` if there is none on its line."""
         margin = len(self.text) - len(self.text.lstrip())

@@ -180,7 +180,7 @@ class _Lowering:
         self, repeat: Repeat, scope: Scope, lower: Callable[[Scope], list[Item]]
     ) -> list[Item]:
         symbol = repeat.index.symbol
-        count = repeat.index.count.evaluate(scope.env)
+        count = repeat.index.passes(scope.env)
         result: list[Item] = []
         inner_bounds = [s.index.count for s in statements(repeat.body) if isinstance(s, Repeat)]
         if any(symbol in bound.symbols() for bound in inner_bounds):

@@ -129,7 +129,7 @@ def _cost(stage: Stage, batch: Batch, machine: Machine, env: Env) -> float:
         elif isinstance(statement, Repeat) and any(
             isinstance(s, TileDecl) for s in inside(statement.body)
         ):
-            passes = max(passes, statement.index.count.evaluate(known))
+            passes = max(passes, statement.index.passes(known))
     instances = prod(batch.counts) * prod(count.evaluate(env) for count in counted.values())
     if _spills(stage, env, machine):
         work *= SPILL

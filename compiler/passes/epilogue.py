@@ -98,7 +98,7 @@ def _lower(body: Sequence[Statement], context: VectorContext, skew: bool) -> Vec
 
 def _skewed(repeat: Repeat, apart: Halves, context: VectorContext) -> VectorLowering:
     """Lower a loop whose second half runs a pass behind its first."""
-    symbol, count = repeat.index.symbol, repeat.index.count.evaluate(context.env)
+    symbol, count = repeat.index.symbol, repeat.index.passes(context.env)
     homes = {state: _row_state(state, context) for h in apart.holds for state in (h.made, h.kept)}
     inner = replace(context, states={**context.states, **homes})
     result = VectorLowering()
@@ -170,7 +170,7 @@ def _iterations(repeat: Repeat, context: VectorContext) -> list[tuple[Loop, Vect
 
     The last pass stands alone if it has fewer columns.
     """
-    symbol, count = repeat.index.symbol, repeat.index.count.evaluate(context.env)
+    symbol, count = repeat.index.symbol, repeat.index.passes(context.env)
     inner = (s.index.count for s in statements(repeat.body) if isinstance(s, Repeat))
     if any(symbol in bound.symbols() for bound in inner):
         return [

@@ -13,7 +13,7 @@ from kohakuaccel.errors import CallError, InternalError
 from kohakuaccel.image import OperandInfo
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Trace
-from kohakuaccel.source import call_site
+from kohakuaccel.source import Location, call_site
 from kohakutpu.config import WORD_BYTES
 from kohakutpu.lang.call import Extents, solve
 from kohakutpu.lang.layout import elements_per_word, rows_and_width
@@ -63,12 +63,23 @@ class Storage:
     nbytes: int
 
 
+@dataclass(frozen=True)
+class Print:
+    """A value of a kernel to show after a run: what to call it, its shape, dtype and line."""
+
+    label: str
+    shape: Shape
+    dtype: str
+    loc: Location
+
+
 @dataclass(eq=False, slots=True)
 class Specialised:
     """A trace and its numbers.
 
     ``env`` has no knobs yet. ``batch`` is the broadcast of the arguments' leading axes. ``infos``
-    describes the operands of the image: arguments, results, temporaries and, last, its data.
+    describes the operands of the image: arguments, results, prints, temporaries and, last, its
+    data.
     """
 
     trace: Trace
@@ -85,6 +96,15 @@ class Specialised:
             (buffer.name, self.storage[buffer].shape, buffer.dtype)
             for buffer in self.trace.buffers
             if buffer.role == "out"
+        ]
+
+    @property
+    def prints(self) -> list[Print]:
+        """What is to be shown after a run."""
+        return [
+            Print(buffer.value, self.storage[buffer].shape, buffer.dtype, buffer.loc)
+            for buffer in self.trace.buffers
+            if buffer.role == "print"
         ]
 
 
@@ -115,14 +135,15 @@ def specialise(
     strides = {buffer: spec.strides for buffer, spec in zip(ins, specs, strict=True)}
     strides |= dict(zip(outs, out_strides, strict=bool(out_strides)))
     result = Specialised(trace, dict(extents.env), extents.batch, {}, [], b"")
-    for role in ("in", "out", "temp"):
+    for role in ("in", "out", "print", "temp"):
         for buffer in trace.buffers:
             if buffer.role == role:
                 shape = shapes[buffer] if role == "in" else extents.shape(buffer)
                 number, given = len(result.infos), strides.get(buffer)
                 storage = _laid_out(buffer, shape, extents, number, strides=given)
                 result.storage[buffer] = storage
-                result.infos.append(OperandInfo(buffer.name, role, storage.nbytes))
+                kind = "out" if role == "print" else role
+                result.infos.append(OperandInfo(buffer.name, kind, storage.nbytes))
     _add_tables(result, extents)
     return result
 

@@ -64,7 +64,7 @@ class Stage:
     @property
     def counts(self) -> tuple[int, ...]:
         """How many values each axis takes."""
-        return tuple(index.count.evaluate(self.env) for index in self.indices)
+        return tuple(index.passes(self.env) for index in self.indices)
 
 
 @dataclass(eq=False, slots=True)
@@ -114,7 +114,7 @@ def _cut(
                 result.append(stage)
         elif isinstance(statement, Repeat):
             symbol = statement.index.symbol
-            count = statement.index.count.evaluate(env)
+            count = statement.index.passes(env)
             if any(symbol in bound.symbols() for bound in _bounds(statement.body)):
                 for value in range(count):
                     result.extend(_cut(statement.body, {**env, symbol: value}, numbers))
@@ -131,7 +131,7 @@ def _stage(grid: Grid, env: Mapping[Symbol, int], number: int) -> Stage | Band:
     if not deciding:
         return Stage(number, grid, env, grid.indices)
     rest = tuple(index for index in grid.indices if index not in deciding)
-    values = product(*(range(index.count.evaluate(env)) for index in deciding))
+    values = product(*(range(index.passes(env)) for index in deciding))
     symbols = [index.symbol for index in deciding]
     envs = [{**env, **dict(zip(symbols, each, strict=True))} for each in values]
     return Band(deciding[0], [Stage(number, grid, inner, rest) for inner in envs])

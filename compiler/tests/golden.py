@@ -61,9 +61,12 @@ class Launch:
         return self.device.run(self.programs)
 
     def results(self) -> list[Array]:
+        """What the kernel returns, and after it what it prints, NaN where nobody wrote."""
         found: list[Array] = []
+        specs = [(shape, dtype) for _, shape, dtype in self.compiled.out_specs]
+        specs += [(shown.shape, shown.dtype) for shown in self.compiled.prints]
         outs = [i for i, info in enumerate(self.compiled.image.operands) if info.kind == "out"]
-        for index, (_, shape, dtype) in zip(outs, self.compiled.out_specs, strict=True):
+        for index, (shape, dtype) in zip(outs, specs, strict=True):
             info = self.compiled.image.operands[index]
             width = shape[-1] if shape else 1
             per_word = 32 // DTYPES[dtype].itemsize

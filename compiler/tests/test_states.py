@@ -41,3 +41,34 @@ def test_a_value_that_is_reduced_and_kept(
         knobs = {"times": times, "n": rows}
         found = run(crossed, x, machine=preset("small"), knobs=knobs, poison=True, seed=seed)
         assert_same(found, to_fp16(flush(s - c)))
+
+
+@kernel
+def counted(x=L.In(M, K), y=L.Out(M, K)):
+    with units(x.rows(4)) as i:
+        passes = L.state(0.0)
+        for _ in sweep(i - 1):
+            passes <<= passes + 1
+        y[i] <<= x[i] * 0 + passes
+
+
+@kernel
+def swept(x=L.In(M, K), y=L.Out(M)):
+    with units(x.rows(32)) as i:
+        passes = L.state(0.0)
+        for j in sweep(i - 1):
+            s = L.tile()
+            for c in sweep(x.chunks32(1)):
+                s += x[i, c] @ x[j, c]
+            passes <<= passes + L.row_max(s)
+        y[i] <<= passes
+
+
+def test_a_loop_whose_count_is_negative_has_no_pass() -> None:
+    for rows in (3, 8, 18):
+        found = run(counted, np.ones((rows, 20), np.float16), machine=preset("small"), poison=True)
+        expected = np.maximum(np.arange(rows) // 4 - 1, 0)[:, None].repeat(20, 1)
+        assert_same(found, expected.astype(np.float16))
+        x = np.ones((rows * 8, 20), np.float16)
+        found = run(swept, x, machine=preset("tiny"), poison=True)
+        assert_same(found, 20 * np.maximum(np.arange(rows * 8) // 32 - 1, 0).astype(np.float16))

@@ -109,7 +109,7 @@ class _Planner:
 
     def _repeat(self, statement: Repeat, context: VectorContext) -> Nest:
         index = statement.index
-        loop = Loop(index.symbol.name, index.count.evaluate(context.env))
+        loop = Loop(index.symbol.name, index.passes(context.env))
         indices = {**context.indices, index.symbol: IndexValue(0, loop)}
         return self.nest(statement.body, replace(context, indices=indices), loop)
 

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from kohakuaccel.errors import KernelError
+from kohakuaccel.errors import CallError, KernelError
 from kohakuaccel.ir.unknown import Unknown
-from kohakuaccel.source import caller
+from kohakuaccel.source import call_site, caller
 
 if TYPE_CHECKING:
     from kohakuaccel.ir.scalar import Scalar
 
 
 _FOREIGN = ("str", "bytes", "list", "tuple", "dict", "set", "NoneType")
+_DIVISIONS = ("//", "%", "ceil/")
 _REAL = ("+", "-", "*", "/", "**")
 
 
@@ -166,8 +167,21 @@ class Binary(Expr):
         return self.op, self.left, self.right
 
     def evaluate(self, env: Mapping[Symbol, int]) -> int:
-        """Return the operation applied to both sides under ``env``."""
-        return _FUNCTIONS[self.op](self.left.evaluate(env), self.right.evaluate(env))
+        """Return the operation applied to both sides under ``env``.
+
+        Raises
+        ------
+        CallError
+            If it divides by 0.
+        """
+        left, right = self.left.evaluate(env), self.right.evaluate(env)
+        if self.op in _DIVISIONS and type(right) is int and right == 0:  # no array of indices
+            raise CallError(
+                f"`{self}` divides by 0: `{self.right}` is 0 for these arguments",
+                loc=call_site(),
+                fix=f"pass tensors for which `{self.right}` is positive",
+            )
+        return _FUNCTIONS[self.op](left, right)
 
     def symbols(self) -> frozenset[Symbol]:
         """Return the symbols of both sides."""
@@ -242,6 +256,8 @@ def _real(op: str, left: Any, right: Any) -> Any:
 def binary(op: str, left: Expr | int, right: Expr | int) -> Expr:
     """Return ``left op right``, folded where both are numbers or one is neutral."""
     a, b = as_expr(left), as_expr(right)
+    if op in _DIVISIONS and b == Const(0):
+        raise KernelError(f"`{a} {op} 0` divides by 0", loc=caller(), fix="divide by 1 or more")
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(_FUNCTIONS[op](a.value, b.value))
     if isinstance(b, Const):

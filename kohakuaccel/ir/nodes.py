@@ -7,6 +7,7 @@ tiling *means* (``"tiles"``, ``"rows"`` ...) belongs to the target; here it is a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +19,11 @@ from kohakuaccel.source import Location
 class Buffer:
     """A parameter, a temporary or a table.
 
-    ``role`` is ``"in" "out" "temp" "table"``; ``shape`` the axes the kernel names, row-major;
+    ``role`` is ``"in" "out" "temp" "table" "print"``; ``shape`` the axes the kernel names,
+    row-major;
     ``batched`` says that a leading ``...`` absorbs further axes; ``any_rank`` that ``...`` is all
     there is (one block of elements of whatever rank, ``shape`` empty). ``value`` holds a table's
-    contents.
+    contents, and what a print is called.
     """
 
     name: str
@@ -52,6 +54,10 @@ class Index:
     count: Expr
     tiling: Tiling | None
     loc: Location
+
+    def passes(self, env: Mapping[Symbol, int]) -> int:
+        """Return how many values it takes under ``env``: none where the count is negative."""
+        return max(self.count.evaluate(env), 0)
 
 
 @dataclass(eq=False, slots=True)

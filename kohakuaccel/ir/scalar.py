@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
+from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Expr, Symbol
 from kohakuaccel.ir.unknown import Unknown
+from kohakuaccel.source import caller
 
 
 def _divide(a: float, b: float) -> float:
@@ -128,6 +131,21 @@ class Scalar(Unknown):
 
     def __rpow__(self, other: float | Expr | Scalar) -> Scalar | float:
         return combine("**", other, self)
+
+    def __floordiv__(self, other: object) -> NoReturn:
+        self._refuse_whole("//")
+
+    def __mod__(self, other: object) -> NoReturn:
+        self._refuse_whole("%")
+
+    __rfloordiv__, __rmod__ = __floordiv__, __mod__
+
+    def _refuse_whole(self, op: str) -> NoReturn:
+        raise KernelError(
+            f"`{op}` takes whole numbers, and `{self}` is none",
+            loc=caller(),
+            fix="divide dimensions and counts by `//` where a whole number is wanted",
+        )
 
     def __neg__(self) -> Scalar | float:
         return combine("neg", self)

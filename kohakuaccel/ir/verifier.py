@@ -6,6 +6,7 @@ from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import Expr, Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store, Trace, Value, View
 
+WRITABLE = ("out", "temp", "print")
 EXTENTS = frozenset(("full", "row", "channel", "scalar"))
 ARITY = {
     **dict.fromkeys(("load", "tile", "state", "const"), 0),
@@ -43,7 +44,7 @@ def _body(trace: Trace, body: list[Statement], scope: frozenset[Symbol], grid: G
         else:
             _require(grid is not None, statement, "a statement outside any grid")
             if isinstance(statement, Store):
-                _require(statement.view.buffer.role in ("out", "temp"), statement, "not writable")
+                _require(statement.view.buffer.role in WRITABLE, statement, "not writable")
                 _view(trace, statement.view, scope)
                 _value(trace, statement.value, scope, {})
 

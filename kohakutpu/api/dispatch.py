@@ -10,7 +10,7 @@ from kohakuaccel.errors import Diagnostic, KernelError
 from kohakuaccel.runtime.device import DeviceFault
 from kohakuaccel.source import caller
 from kohakutpu import kernels
-from kohakutpu.api import layout
+from kohakutpu.api import layout, printing
 from kohakutpu.api.array import Array, common_device
 from kohakutpu.api.compilation import COMPILATIONS
 from kohakutpu.api.convert import row_bytes
@@ -33,7 +33,7 @@ class Backend:
     def call(
         self, kernel: Kernel, args: Sequence[Tensor], knobs: Mapping[str, Any]
     ) -> Tensor | tuple[Tensor, ...]:
-        """Run `kernel` and return its ``Out``, or a tuple of them.
+        """Run `kernel` and return its ``Out``, or a tuple of them; show what it prints.
 
         Raises
         ------
@@ -48,7 +48,10 @@ class Backend:
         session, compiled = self.compiled(kernel, operands, knobs)
         kind = type(operands[0])
         outs = [kind.empty(session, shape, dtype) for _, shape, dtype in compiled.out_specs]
-        self.launch(session, kernel, compiled, operands, outs)
+        shown = [printing.blank(session, found, kind) for found in compiled.prints]
+        self.launch(session, kernel, compiled, operands, [*outs, *shown])
+        for found, values in zip(compiled.prints, shown, strict=True):
+            print(printing.text(found, values, kernel.name))
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def call_into(self, kernel: Kernel, args: Sequence[Tensor], *outs: Tensor) -> None:
@@ -71,7 +74,8 @@ class Backend:
         MachineFault
             If the machine stopped.
         """
-        if not all(out.size for out in outs):
+        results = outs[: len(compiled.out_specs)]  # behind them is what the kernel prints
+        if not all(out.size for out in results):
             return  # what has no elements has no memory, and no program touches it
         addresses = [tensor.address if tensor.size else 0 for tensor in (*args, *outs)]
         try:

@@ -38,6 +38,7 @@ from kohakutpu.lang.functions import absolute as abs  # noqa: E402
 from kohakutpu.lang.hazards import NumericHazard  # noqa: E402
 from kohakutpu.lang.kernel import Kernel, kernel  # noqa: E402
 from kohakutpu.lang.operands import region  # noqa: E402
+from kohakutpu.lang.printing import show as print  # noqa: E402
 from kohakutpu.lang.states import state  # noqa: E402
 from kohakutpu.lang.tensors import Tensor  # noqa: E402
 from kohakutpu.lang.tiles import tile  # noqa: E402
@@ -71,6 +72,7 @@ __all__ = [
     "log2",
     "maximum",
     "minimum",
+    "print",
     "recip",
     "region",
     "relu",

@@ -54,6 +54,7 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.printing = random.Random(-1 - seed)
         self.numbers = np.random.default_rng(seed)
         self.declared: list[str] = []
         self.arrays: list[np.ndarray] = []
@@ -105,6 +106,10 @@ class Generator:
 
     def emit(self, depth: int, line: str) -> None:
         self.lines.append("    " * depth + line)
+        named = re.match(r"([vzmpw]\d*) = (?!L.tile)", line)
+        passes = any(re.match(" +for u in", earlier) for earlier in self.lines)
+        if named and not passes and self.printing.random() < 0.2:
+            self.lines.append("    " * depth + f"L.print({named[1]})")
 
     def grid(self, depth: int, index: str, counts: str) -> None:
         single = "(" + index + ")" if "," in index else index

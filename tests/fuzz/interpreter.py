@@ -60,7 +60,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
 
 
 def interpret(trace: Trace, arrays: Sequence[Array], seed: int = 0) -> list[Array]:
-    """Return the results of a trace whose knobs are all numbers."""
+    """Return the results of a trace whose knobs are all numbers, and after them what it prints."""
     extents = solve(trace, [array.shape for array in arrays])
     memory: dict[Buffer, Array] = {}
     given = iter(arrays)
@@ -75,7 +75,7 @@ def interpret(trace: Trace, arrays: Sequence[Array], seed: int = 0) -> list[Arra
     for batch in itertools.product(*(range(n) for n in extents.batch)):
         run = _Run(trace, {b: _Element(b, a, batch) for b, a in memory.items()}, extents.env, order)
         run.statements(trace.body)
-    return [memory[buffer] for buffer in trace.buffers if buffer.role == "out"]
+    return [memory[b] for role in ("out", "print") for b in trace.buffers if b.role == role]
 
 
 class _Element:
@@ -225,12 +225,19 @@ class _Run:
         steps = [(pair, term) for term in terms for pair in pairs]
         if any(computed for *_, computed in pairs):  # chunk by chunk
             steps = [(pair, term) for pair in pairs for term in terms]
-        acc = np.zeros((pairs[0][0].shape[0], pairs[0][1].shape[0]), np.float32)
+        acc = np.zeros(self.tile_shape(tile), np.float32)
         for (left, right, _), (rest_left, rest_right) in steps:
             a = golden.quantise(golden.residual(left) if rest_left else left)
             b = golden.quantise(golden.residual(right) if rest_right else right)
             acc = golden.sweep(acc, a, b)
         return acc
+
+    def tile_shape(self, tile: Tile) -> tuple[int, int]:
+        """How many rows and columns of the whole matrix the tile has."""
+        axes = ((tile.gm, tile.row, tile.rows), (tile.gn, tile.col, tile.cols))
+        blocks = ((4 * self.number(g), self.number(i), self.number(n)) for g, i, n in axes)  # pyright: ignore
+        rows, cols = (max(0, min(size, extent - size * at)) for size, at, extent in blocks)
+        return rows, cols
 
     # --------------------------------------------------------------------- values
 

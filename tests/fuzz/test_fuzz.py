@@ -45,7 +45,7 @@ def broken(seed: int) -> bool:
     """Return whether a mutation was refused."""
     source = mutated(generate(seed), seed)
     try:
-        check(source, seed)
+        check(source, seed, free=False)
     except Diagnostic as error:
         if error.loc is None or not error.message or not error.fix:
             raise AssertionError(f"seed {seed}: no place or no fix") from error
@@ -62,7 +62,8 @@ def pythons_own(error: Exception) -> bool:
     """Return whether Python says it of the kernel's own line, with none of our code in between."""
     frames = traceback.extract_tb(error.__traceback__)
     last = max((n for n, f in enumerate(frames) if f.filename.startswith("<fuzz")), default=None)
-    ours = [f for f in frames[last or 0 :] if f.filename.startswith(str(ROOT))]
+    ours = [f for f in frames[last or 0 :] if Path(f.filename).is_relative_to(ROOT)]
+    ours = [f for f in ours if "site-packages" not in Path(f.filename).parts]
     if last is None or ours:
         return False
     said = str(error)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kohakuaccel.errors import CallError, KernelError
 from kohakuaccel.ir.expr import (
     AffineForm,
     Binary,
@@ -190,3 +191,28 @@ def test_names_that_are_none(names: str) -> None:
 
     with pytest.raises(KernelError, match="does not list distinct names"):
         dims(names)
+
+
+def test_division_by_zero_is_refused() -> None:
+    for divide in (
+        lambda: M // 0,
+        lambda: M % 0,
+        lambda: ceildiv(M, 0),
+        lambda: (M + 1) // Const(0),
+    ):
+        with pytest.raises(KernelError, match="divides by 0") as caught:
+            divide()
+        assert caught.value.loc is not None
+        assert caught.value.loc.file == __file__
+    with pytest.raises(CallError, match=r"`M // \(N - 3\)` divides by 0: `N - 3` is 0") as refused:
+        (M // (N - 3)).evaluate({M: 5, N: 3})
+    assert refused.value.loc is not None
+    assert (M // (N - 3)).evaluate({M: 5, N: 4}) == 5
+
+
+def test_real_numbers_have_no_whole_quotient() -> None:
+    for divide in (lambda: M / 2 // 2, lambda: M / 2 % N, lambda: N // (1 / M), lambda: 3 % (M**2)):
+        with pytest.raises(KernelError, match=r"takes whole numbers, and `.*` is none") as caught:
+            divide()
+        assert caught.value.loc is not None
+        assert caught.value.loc.file == __file__

@@ -258,3 +258,90 @@ def broken_loop() -> None:
             break
 
     broken.trace()
+
+
+def printed_number() -> None:
+    """A print of what is known before"""
+
+    @kernel
+    def prints(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(1)):
+            L.print(1 / N)
+            y[r] <<= x[r]
+
+    prints.trace()
+
+
+def printed_nowhere() -> None:
+    """A print outside any grid"""
+
+    @kernel
+    def prints(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(1)):
+            y[r] <<= x[r]
+        L.print(x)
+
+    prints.trace()
+
+
+def printed_in_a_loop() -> None:
+    """A print that every pass would repeat"""
+
+    @kernel
+    def prints(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(1)):
+            total = L.state(0.0)
+            for _ in sweep(3):
+                total <<= total + L.row_sum(x[r])
+                L.print(total)
+            y[r] <<= x[r] * total
+
+    prints.trace()
+
+
+def printed_without_a_tile() -> None:
+    """A print beside a tile"""
+
+    @kernel
+    def prints(a=L.In(M, K), b=L.In(N, K), bias=L.In(N), c=L.Out(M, N)):
+        for i, j in grid(a.tiles(2), b.tiles(2)):
+            acc = L.tile(2, 2, 2)
+            for k in sweep(a.chunks32(2)):
+                acc += a[i, k] @ b[j, k]
+            L.print(bias[j])
+            c[i, j] <<= acc + bias[j]
+
+    prints.trace()
+
+
+def divided_by_zero() -> None:
+    """A count divided by 0"""
+
+    @kernel
+    def divides(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(1) // 0):
+            y[r] <<= x[r]
+
+    divides.trace()
+
+
+def divided_by_an_extent() -> None:
+    """A count divided by an extent of 0"""
+
+    @kernel
+    def divides(x=L.In(M, K), z=L.In(N, K), y=L.Out(M, K)):
+        for r in grid(x.rows(1) // N):
+            y[r] <<= x[r]
+
+    divides.plan(zeros((8, 4)), zeros((0, 4)))
+
+
+def real_quotient() -> None:
+    """The whole quotient of a real number"""
+
+    @kernel
+    def halves(x=L.In(M, N), y=L.Out(M, N)):
+        for r in grid(x.rows(1) / 2 // 2):
+            y[r] <<= x[r]
+
+    halves.trace()
