@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.cluster.residency import Axis, Residency, Side, is_computed
+from compiler.cluster.operands import Side, is_computed
+from compiler.cluster.residency import Axis, Residency
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
 from compiler.program import Advance, Emit, Loop, Ring

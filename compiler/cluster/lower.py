@@ -35,18 +35,17 @@ from compiler.cluster.context import (
     stores,
     wait,
 )
-from compiler.cluster.residency import (
+from compiler.cluster.operands import (
     MODES,
     SIDES,
-    Panel,
     Rows,
     Side,
     blocks_of_k,
     is_computed,
-    panel_strides,
     rows_of,
     side_view,
 )
+from compiler.cluster.residency import Panel, panel_strides
 from compiler.cluster.transfers import Position, fill, fill_panel, hand_over, store
 from compiler.cluster.windows import Windows
 from compiler.passes.scope import Scope

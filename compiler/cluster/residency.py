@@ -8,36 +8,36 @@ L1, and time before the first contraction. Panels are added as long as the estim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
 
+from compiler.cluster.operands import (
+    CHUNK_WORDS,
+    MODES,
+    SIDES,
+    Rows,
+    Side,
+    Use,
+    blocks_of,
+    row_words,
+    side_groups,
+    swept_blocks,
+    swept_words,
+    uses_of,
+)
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
 from compiler.program import Loop, Ring
 from compiler.vector.context import Allocator, IndexValue, Operand, Placement
-from kohakuaccel.ir.expr import AffineForm
-from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, View
+from kohakuaccel.ir.nodes import Buffer, Statement
 from kohakuaccel.source import Location
 from kohakutpu import costs
-from kohakutpu.config import KBLOCK, LANES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Accumulate, Computed, Tile, TileDecl, row_index
+from kohakutpu.config import Machine
+from kohakutpu.lang.ir import Accumulate
 
-Side = Literal["A", "B"]
-
-SIDES: tuple[Side, Side] = ("A", "B")
 COUNT_MAX = 1023  # of groups or blocks in one instruction
-FP16_PER_WORD = WORD_BYTES // 2
-CHUNK_WORDS = LANES * KBLOCK // FP16_PER_WORD  # of a group of rows and a block
 TRAFFIC = 0.1  # cycles that a word is worth even where filling is not what limits
-
-# What the sweeps of a tile multiply, in order.
-MODES = {
-    "default": (("fp16", "fp16"),),
-    "left": (("fp16", "fp16"), ("residual", "fp16")),
-    "high": (("fp16", "fp16"), ("fp16", "residual"), ("residual", "fp16")),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +51,6 @@ class Axis:
     def count(self) -> int:
         """Values that this unit goes through."""
         return self.value.loop.count if self.value.loop is not None else 1
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Which rows an operand contributes, and which term of them is stored: what a panel holds.
-
-    A transposed operand contributes all its columns.
-    """
-
-    side: Side
-    buffer: Buffer
-    form: AffineForm
-    groups: int
-    mode: str
-    transposed: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -102,59 +87,6 @@ class Residency:
     always_streams: bool = True
 
 
-def blocks_of(operand: Operand, transposed: bool = False) -> int:
-    """Return the blocks of 32 that hold K; without any K there is still one, of zeros."""
-    return max(1, -(-(operand.rows if transposed else operand.width) // KBLOCK))
-
-
-def blocks_of_k(statement: Accumulate, operands: Mapping[Buffer, Operand]) -> int:
-    """Return the blocks of all of the K that a contraction takes a chunk of."""
-    view = statement.views[0]
-    return blocks_of(operands[view.buffer], view.kind == "transposed")
-
-
-def is_computed(statement: Accumulate) -> bool:
-    """Tell whether the left operand comes from the vector core."""
-    return isinstance(statement.lhs, Computed)
-
-
-def side_view(statement: Accumulate, side: Side) -> View:
-    """Return the operand of one side, a window of a buffer."""
-    view = statement.lhs if side == "A" else statement.rhs
-    assert isinstance(view, View)
-    return view
-
-
-def side_groups(tile: Tile, side: Side, scope: Scope) -> int:
-    """Return how many groups of 4 rows an operand of ``tile`` has."""
-    return (tile.gm if side == "A" else tile.gn).evaluate(scope.env)
-
-
-def rows_of(statement: Accumulate, side: Side, mode: str, scope: Scope) -> Rows:
-    """Return what a panel for this operand would hold; the scope is that of the instance."""
-    view = side_view(statement, side)
-    form = scope.form(row_index(view))
-    groups = side_groups(statement.tile, side, scope)
-    return Rows(side, view.buffer, form, groups, mode, view.kind == "transposed")
-
-
-@dataclass(eq=False, slots=True)
-class _Use:
-    rows: Rows | None  # None where inner loops choose the rows
-    operand: Operand
-    buffer: Buffer
-    groups: int
-    nk: int
-    loc: Location
-    transposed: bool
-    blocks: int  # in all sweeps of an instance
-
-    @property
-    def region(self) -> int:
-        """Entries of one streamed chunk."""
-        return self.groups * self.nk
-
-
 @dataclass(frozen=True, slots=True)
 class _Option:
     """A way to bring rows in: words in all, and words before the first contraction."""
@@ -167,7 +99,7 @@ class _Option:
 @dataclass(eq=False, slots=True)
 class _Group:
     side: Side
-    uses: list[_Use]
+    uses: list[Use]
     options: list[_Option]
 
 
@@ -190,8 +122,8 @@ def decide(
         If not even one chunk of every operand fits.
     """
     result = Residency()
-    by_side: dict[Side, list[_Use | None]] = {
-        side: _uses(body, side, scope, operands) for side in SIDES
+    by_side: dict[Side, list[Use | None]] = {
+        side: uses_of(body, side, scope, operands) for side in SIDES
     }
     groups = [group for side in SIDES for group in _groups(side, by_side[side], scope, axes)]
     free: dict[Side, int] = {side: allocators[side].left for side in SIDES}
@@ -207,67 +139,11 @@ def decide(
     return result
 
 
-def _uses(
-    body: Sequence[Statement], side: Side, scope: Scope, operands: Mapping[Buffer, Operand]
-) -> list[_Use | None]:
-    """Return the uses of every contraction in order, ``None`` where its operand is computed."""
-    inner = {s.index.symbol for s in statements(body) if isinstance(s, Repeat)}
-    result: list[_Use | None] = []
-    for statement in statements(body):
-        if not isinstance(statement, Accumulate):
-            continue
-        if side == "A" and is_computed(statement):
-            result += [None] * len(MODES[statement.tile.precision])
-            continue
-        view, tile = side_view(statement, side), statement.tile
-        groups, nk = side_groups(tile, side, scope), tile.nk.evaluate(scope.env)
-        fixed = not row_index(view).symbols() & inner
-        swept = swept_blocks(body, statement, scope, operands)
-        for modes in MODES[tile.precision]:
-            mode = modes[0 if side == "A" else 1]
-            rows = rows_of(statement, side, mode, scope) if fixed else None
-            operand, turned = operands[view.buffer], view.kind == "transposed"
-            result.append(_Use(rows, operand, view.buffer, groups, nk, view.loc, turned, swept))
-    return result
-
-
-def swept_blocks(
-    body: Sequence[Statement],
-    statement: Accumulate,
-    scope: Scope,
-    operands: Mapping[Buffer, Operand],
-) -> int:
-    """Return the blocks of K that one contraction of an instance runs over, all loops together."""
-    born = _loops_around(body, lambda s: isinstance(s, TileDecl) and s.tile is statement.tile)
-    mine = _loops_around(body, lambda s: s is statement)
-    times = prod(_count(loop, scope) for loop in born)
-    sweep = [loop for loop in mine if loop not in born]
-    if any(loop.index.symbol in statement.chunk.symbols() for loop in sweep):
-        return times * blocks_of_k(statement, operands)
-    return times * statement.tile.nk.evaluate(scope.env)
-
-
-def _count(loop: Repeat, scope: Scope) -> int:
-    count = loop.index.count
-    return count.evaluate(scope.env) if count.symbols() <= scope.env.keys() else 1
-
-
-def _loops_around(body: Sequence[Statement], wanted: Callable[[Statement], bool]) -> list[Repeat]:
-    """Return the loops of a body around the statement that is wanted, outermost first."""
-    for statement in body:
-        if isinstance(statement, Repeat):
-            if any(map(wanted, statements(statement.body))):
-                return [statement, *_loops_around(statement.body, wanted)]
-        elif wanted(statement):
-            return []
-    return []
-
-
 def _groups(
-    side: Side, uses: Sequence[_Use | None], scope: Scope, axes: Sequence[Axis]
+    side: Side, uses: Sequence[Use | None], scope: Scope, axes: Sequence[Axis]
 ) -> list[_Group]:
     """Gather uses of the same rows, with the ways to bring these in; the first is to stream."""
-    found: dict[Rows | _Use, list[_Use]] = {}
+    found: dict[Rows | Use, list[Use]] = {}
     for use in uses:
         if use is None:
             continue
@@ -282,25 +158,11 @@ def _groups(
     return result
 
 
-def _streaming(uses: Sequence[_Use], axes: Sequence[Axis]) -> _Option:
+def _streaming(uses: Sequence[Use], axes: Sequence[Axis]) -> _Option:
     instances = prod(axis.count for axis in axes)
-    filled = sum(instances * _swept_words(use) for use in uses)
-    first = max(use.groups * min(_row_words(use), use.nk * CHUNK_WORDS) for use in uses)
+    filled = sum(instances * swept_words(use) for use in uses)
+    first = max(use.groups * min(row_words(use), use.nk * CHUNK_WORDS) for use in uses)
     return _Option(None, filled, first)
-
-
-def _swept_words(use: _Use) -> int:
-    """Return the words that streaming an operand takes in one instance."""
-    blocks = blocks_of(use.operand, use.transposed)
-    return -(-use.blocks * use.groups * _row_words(use) // blocks)
-
-
-def _row_words(use: _Use) -> int:
-    """Return the words of a group of rows, all of K."""
-    operand = use.operand
-    if use.transposed:
-        return -(-LANES * operand.rows // FP16_PER_WORD)
-    return LANES * -(-operand.width // FP16_PER_WORD)
 
 
 def _contracting(
@@ -356,14 +218,14 @@ def _choose(
         chosen = best
 
 
-def _panels(rows: Rows, use: _Use, scope: Scope, axes: Sequence[Axis]) -> list[_Option]:
+def _panels(rows: Rows, use: Use, scope: Scope, axes: Sequence[Axis]) -> list[_Option]:
     """Return a panel for every level at which it saves fills."""
-    operand, per_instance = use.operand, _swept_words(use)
+    operand, per_instance = use.operand, swept_words(use)
     depends = [
         (operand.batch_strides[n] if n < len(scope.batch) else _chooses(rows, scope, axis)) != 0
         for n, axis in enumerate(axes)
     ]
-    once = rows.groups * _row_words(use)
+    once = rows.groups * row_words(use)
     result: list[_Option] = []
     for level in range(len(axes) + 1):
         inside = range(level, len(axes))
@@ -391,7 +253,7 @@ def _chooses(rows: Rows, scope: Scope, axis: Axis) -> int:
 
 def _allocate(
     result: Residency,
-    uses: Sequence[_Use | None],
+    uses: Sequence[Use | None],
     panels: Sequence[Panel],
     side: Side,
     allocator: Allocator,

@@ -10,7 +10,8 @@ from compiler.cluster.context import (
     TileState,
     emit,
 )
-from compiler.cluster.residency import Panel, Rows, panel_loops
+from compiler.cluster.operands import Rows
+from compiler.cluster.residency import Panel, panel_loops
 from compiler.passes.scope import Scope, Terms, place, quarters, scaled
 from compiler.program import Advance, Affine, Emit, Left
 from compiler.vector.context import IndexValue

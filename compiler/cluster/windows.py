@@ -15,7 +15,8 @@ from compiler.cluster.context import (
     TileState,
     sync,
 )
-from compiler.cluster.residency import Panel, Side, decide, is_computed
+from compiler.cluster.operands import Side, is_computed
+from compiler.cluster.residency import Panel, decide
 from compiler.passes.stage import statements
 from compiler.program import Ring
 from compiler.vector.context import Allocator, Placement

@@ -13,7 +13,7 @@ from math import prod
 
 from compiler.analysis.sites import inside
 from compiler.analysis.twins import twins
-from compiler.cluster.residency import blocks_of_k, swept_blocks
+from compiler.cluster.operands import blocks_of_k, swept_blocks
 from compiler.cluster.windows import places_of_tiles
 from compiler.passes.place import try_epilogue
 from compiler.passes.scope import Scope

@@ -13,7 +13,8 @@ from itertools import product
 from math import prod
 
 from compiler.analysis.sites import inside
-from compiler.cluster.residency import COUNT_MAX, MODES, blocks_of
+from compiler.cluster.operands import MODES, blocks_of
+from compiler.cluster.residency import COUNT_MAX
 from compiler.estimate import sharing
 from compiler.passes.blocks import choose_fused
 from compiler.passes.place import try_epilogue

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from compiler.analysis.sites import block_of
 from compiler.analysis.twins import twins
 from compiler.cluster import Axis, ClusterContext, lower_cluster
-from compiler.cluster.residency import MODES, SIDES, Side
+from compiler.cluster.operands import MODES, SIDES, Side
 from compiler.estimate import sharing
 from compiler.passes.epilogue import lower_vector_half, vector_half
 from compiler.passes.scope import Scope

@@ -1,0 +1,170 @@
+"""What contractions read, side by side: windows of buffers, and how much of them how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from compiler.passes.scope import Scope
+from compiler.passes.stage import statements
+from compiler.vector.context import Operand
+from kohakuaccel.ir.expr import AffineForm
+from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, View
+from kohakuaccel.source import Location
+from kohakutpu.config import KBLOCK, LANES, WORD_BYTES
+from kohakutpu.lang.ir import Accumulate, Computed, Tile, TileDecl, row_index
+
+Side = Literal["A", "B"]
+
+SIDES: tuple[Side, Side] = ("A", "B")
+FP16_PER_WORD = WORD_BYTES // 2
+CHUNK_WORDS = LANES * KBLOCK // FP16_PER_WORD  # of a group of rows and a block
+
+# What the sweeps of a tile multiply, in order.
+MODES = {
+    "default": (("fp16", "fp16"),),
+    "left": (("fp16", "fp16"), ("residual", "fp16")),
+    "high": (("fp16", "fp16"), ("fp16", "residual"), ("residual", "fp16")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows an operand contributes, and which term of them is stored: what a panel holds.
+
+    A transposed operand contributes all its columns.
+    """
+
+    side: Side
+    buffer: Buffer
+    form: AffineForm
+    groups: int
+    mode: str
+    transposed: bool = False
+
+
+def blocks_of(operand: Operand, transposed: bool = False) -> int:
+    """Return the blocks of 32 that hold K; without any K there is still one, of zeros."""
+    return max(1, -(-(operand.rows if transposed else operand.width) // KBLOCK))
+
+
+def blocks_of_k(statement: Accumulate, operands: Mapping[Buffer, Operand]) -> int:
+    """Return the blocks of all of the K that a contraction takes a chunk of."""
+    view = statement.views[0]
+    return blocks_of(operands[view.buffer], view.kind == "transposed")
+
+
+def is_computed(statement: Accumulate) -> bool:
+    """Tell whether the left operand comes from the vector core."""
+    return isinstance(statement.lhs, Computed)
+
+
+def side_view(statement: Accumulate, side: Side) -> View:
+    """Return the operand of one side, a window of a buffer."""
+    view = statement.lhs if side == "A" else statement.rhs
+    assert isinstance(view, View)
+    return view
+
+
+def side_groups(tile: Tile, side: Side, scope: Scope) -> int:
+    """Return how many groups of 4 rows an operand of ``tile`` has."""
+    return (tile.gm if side == "A" else tile.gn).evaluate(scope.env)
+
+
+def rows_of(statement: Accumulate, side: Side, mode: str, scope: Scope) -> Rows:
+    """Return what a panel for this operand would hold; the scope is that of the instance."""
+    view = side_view(statement, side)
+    form = scope.form(row_index(view))
+    groups = side_groups(statement.tile, side, scope)
+    return Rows(side, view.buffer, form, groups, mode, view.kind == "transposed")
+
+
+@dataclass(eq=False, slots=True)
+class Use:
+    """What one sweep of a contraction reads on one side."""
+
+    rows: Rows | None  # None where inner loops choose the rows
+    operand: Operand
+    buffer: Buffer
+    groups: int
+    nk: int
+    loc: Location
+    transposed: bool
+    blocks: int  # in all sweeps of an instance
+
+    @property
+    def region(self) -> int:
+        """Entries of one streamed chunk."""
+        return self.groups * self.nk
+
+
+def uses_of(
+    body: Sequence[Statement], side: Side, scope: Scope, operands: Mapping[Buffer, Operand]
+) -> list[Use | None]:
+    """Return the uses of every contraction in order, ``None`` where its operand is computed."""
+    inner = {s.index.symbol for s in statements(body) if isinstance(s, Repeat)}
+    result: list[Use | None] = []
+    for statement in statements(body):
+        if not isinstance(statement, Accumulate):
+            continue
+        if side == "A" and is_computed(statement):
+            result += [None] * len(MODES[statement.tile.precision])
+            continue
+        view, tile = side_view(statement, side), statement.tile
+        groups, nk = side_groups(tile, side, scope), tile.nk.evaluate(scope.env)
+        fixed = not row_index(view).symbols() & inner
+        swept = swept_blocks(body, statement, scope, operands)
+        for modes in MODES[tile.precision]:
+            mode = modes[0 if side == "A" else 1]
+            rows = rows_of(statement, side, mode, scope) if fixed else None
+            operand, turned = operands[view.buffer], view.kind == "transposed"
+            result.append(Use(rows, operand, view.buffer, groups, nk, view.loc, turned, swept))
+    return result
+
+
+def swept_blocks(
+    body: Sequence[Statement],
+    statement: Accumulate,
+    scope: Scope,
+    operands: Mapping[Buffer, Operand],
+) -> int:
+    """Return the blocks of K that one contraction of an instance runs over, all loops together."""
+    born = _loops_around(body, lambda s: isinstance(s, TileDecl) and s.tile is statement.tile)
+    mine = _loops_around(body, lambda s: s is statement)
+    times = prod(_count(loop, scope) for loop in born)
+    sweep = [loop for loop in mine if loop not in born]
+    if any(loop.index.symbol in statement.chunk.symbols() for loop in sweep):
+        return times * blocks_of_k(statement, operands)
+    return times * statement.tile.nk.evaluate(scope.env)
+
+
+def _count(loop: Repeat, scope: Scope) -> int:
+    count = loop.index.count
+    return count.evaluate(scope.env) if count.symbols() <= scope.env.keys() else 1
+
+
+def _loops_around(body: Sequence[Statement], wanted: Callable[[Statement], bool]) -> list[Repeat]:
+    """Return the loops of a body around the statement that is wanted, outermost first."""
+    for statement in body:
+        if isinstance(statement, Repeat):
+            if any(map(wanted, statements(statement.body))):
+                return [statement, *_loops_around(statement.body, wanted)]
+        elif wanted(statement):
+            return []
+    return []
+
+
+def swept_words(use: Use) -> int:
+    """Return the words that streaming an operand takes in one instance."""
+    blocks = blocks_of(use.operand, use.transposed)
+    return -(-use.blocks * use.groups * row_words(use) // blocks)
+
+
+def row_words(use: Use) -> int:
+    """Return the words of a group of rows, all of K."""
+    operand = use.operand
+    if use.transposed:
+        return -(-LANES * operand.rows // FP16_PER_WORD)
+    return LANES * -(-operand.width // FP16_PER_WORD)
