@@ -69,6 +69,8 @@ class Window(Elementwise):
         if len(self.index) != len(wanted):
             self._refuse_rank(kind, len(wanted))
         tilings = tuple(tracer.tiling(index) for index in self.index)
+        if kind in ("rows", "column") and tilings == (None,) and self._is_of_the_grid(tracer):
+            tilings = (stage_tiling(tracer, "rows"),)  # x[2 * r + 1]: blocks of the grid's size
         for axis, (tiling, expected) in enumerate(zip(tilings, wanted, strict=True)):
             if tiling is not None and tiling.kind not in expected:
                 self._refuse_kind(axis, tiling, expected[0])
@@ -136,6 +138,12 @@ class Window(Elementwise):
         one = len(self.buffer.shape) > 1 and self.buffer.shape[-1] == as_expr(1)
         same = tiling is not None and tiling.buffer.shape[-1:] == self.buffer.shape[-1:]
         return "column" if one and not same else "rows"
+
+    def _is_of_the_grid(self, tracer: Tracer) -> bool:
+        """Tell whether the window moves with the rows that the grid runs over."""
+        rows = {s for s in self.index[0].symbols() if (t := tracer.tiling(s)) and t.kind == "rows"}
+        own = {index.symbol for index in tracer.grid.indices} if tracer.grid is not None else set()
+        return bool(rows & own)
 
     def _is_of_a_loop(self, tracer: Tracer) -> bool:
         """Tell whether loops of the instance alone choose the window: they cut columns."""
