@@ -13,6 +13,7 @@ from math import prod
 from typing import Any, Protocol
 
 from compiler.analysis import check, check_capacity, check_specialised
+from compiler.listing import listing
 from compiler.passes.choose import choose_knobs
 from compiler.passes.encode import encode
 from compiler.passes.place import THRIFT, Placed, Round, place_stages
@@ -59,6 +60,10 @@ class Compiled:
     plan: Plan
     out_specs: list[tuple[str, Shape, str]]
     prints: list[Print]
+
+    def disassemble(self) -> str:
+        """Return the instructions of every unit, the lines of the kernel above what they became."""
+        return listing(self.image)
 
 
 @dataclass(eq=False, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 Bytes = bytes | bytearray | memoryview
 
@@ -38,6 +38,18 @@ class UnitReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """An engine of a unit was busy with the instruction at `pc` from cycle `start` to `end`."""
+
+    node: int
+    engine: str
+    pc: int
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a run counted.
 
@@ -51,6 +63,8 @@ class Report:
         Multiply-accumulates, padding included.
     memory_read, memory_written, noc : int
         Words read from memory, written to it, and carried by the network.
+    timeline : tuple of Span
+        What each engine did when, if the device was asked to keep it.
     """
 
     cycles: int = 0
@@ -59,6 +73,7 @@ class Report:
     memory_read: int = 0
     memory_written: int = 0
     noc: int = 0
+    timeline: tuple[Span, ...] = ()
 
     @property
     def instructions(self) -> int:
@@ -97,6 +112,19 @@ class DeviceFault(RuntimeError):
         self.cause = cause
         self.detail = detail
         self.numbers = dict(numbers or {})
+
+
+@runtime_checkable
+class KeepsTimeline(Protocol):
+    """A device that can say what each engine did when.
+
+    Attributes
+    ----------
+    timeline : bool
+        Whether the reports of runs have one.
+    """
+
+    timeline: bool
 
 
 class Device(Protocol):

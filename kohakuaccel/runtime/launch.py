@@ -18,6 +18,7 @@ from kohakuaccel.runtime.device import Bytes, Device, Program, Report, Totals
 from kohakuaccel.source import caller
 
 Layout = tuple[int, int, int]  # rows, bytes of data in each, bytes from row to row
+Watcher = Callable[[Image, Report], None]
 Patch = Callable[[Image, Sequence[int]], list[bytes]]
 RESIDENT_IMAGES = 256  # programs that stay in device memory, least recently run ones go first
 
@@ -46,6 +47,11 @@ class Runtime:
         What runs.
     patch : callable
         The words of each unit of an image for given operand addresses.
+
+    Attributes
+    ----------
+    watchers : list of callable
+        Called after every run with its image and its report.
     """
 
     def __init__(self, device: Device, patch: Patch) -> None:
@@ -53,6 +59,7 @@ class Runtime:
         self.arena = Arena(device.memory_bytes, device.granule)
         self.totals = Totals()
         self.closed = False
+        self.watchers: list[Watcher] = []
         self._patch = patch
         self._released: deque[Block] = deque()
         self._residents: OrderedDict[int, Resident] = OrderedDict()
@@ -162,6 +169,8 @@ class Runtime:
                 for block in temporaries:
                     self.arena.free(block)
             self.totals.add(report)
+            for watch in self.watchers:
+                watch(image, report)
             return report
 
     def _temporary(self, info: OperandInfo, layout: Layout) -> Block:

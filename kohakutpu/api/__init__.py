@@ -17,20 +17,24 @@ from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.elementwise import Number
 from kohakutpu.api.groups import group_norm
 from kohakutpu.api.mlp import mlp
+from kohakutpu.api.profile import Profile, profile
 from kohakutpu.api.rotary import rope, rope_tables
 from kohakutpu.api.session import Session, current, device
 from kohakutpu.api.shapes import concat
 from kohakutpu.api.stats import Stats
 from kohakutpu.api.tensor import Tensor
+from kohakutpu.api.tuning import Tuning, tune
 from kohakutpu.lang.kernel import set_backend
 
 mark_internal(__name__)
 set_backend(Backend())
 
 __all__ = [
+    "Profile",
     "Session",
     "Stats",
     "Tensor",
+    "Tuning",
     "attention",
     "clamp",
     "concat",
@@ -46,6 +50,7 @@ __all__ = [
     "maximum",
     "minimum",
     "mlp",
+    "profile",
     "recip",
     "reset_stats",
     "rope",
@@ -54,6 +59,7 @@ __all__ = [
     "stats",
     "sync",
     "tensor",
+    "tune",
     "where",
     "zeros",
 ]

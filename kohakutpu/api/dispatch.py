@@ -20,7 +20,6 @@ from kohakutpu.devices.faults import explain
 from kohakutpu.lang import Kernel
 
 if TYPE_CHECKING:
-    from compiler.plan import Plan
     from kohakutpu.api.tensor import Tensor
 
 FILLING = frozenset((kernels.matmul, kernels.batched_matmul))  # rows may lie anywhere
@@ -83,10 +82,9 @@ class Backend:
         except DeviceFault as fault:
             raise called_here(explain(compiled.image, fault), kernel) from fault
 
-    def plan(self, kernel: Kernel, args: Sequence[Tensor], knobs: Mapping[str, Any]) -> Plan:
+    def program(self, kernel: Kernel, args: Sequence[Tensor], knobs: Mapping[str, Any]) -> Compiled:
         """Return what `call` would run, without running it."""
-        _, compiled = self.compiled(kernel, [accepted(kernel, x) for x in args], knobs)
-        return compiled.plan
+        return self.compiled(kernel, [accepted(kernel, x) for x in args], knobs)[1]
 
     def compiled(
         self,

@@ -1,4 +1,4 @@
-"""`ktpu plan` and `ktpu disasm`: what a kernel compiles to, without running it."""
+"""`ktpu plan`, `ktpu disasm` and `ktpu tune`: what a kernel compiles to, and with which knobs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from pathlib import Path
 
 import click
 
-from kohakuaccel.image import WORD_BYTES, Image
-from kohakutpu import isa
-from kohakutpu.api.session import DEFAULT_MACHINE, find_machine
-from kohakutpu.cli.kernels import compile_named
+from compiler.listing import listing
+from kohakuaccel.errors import CallError
+from kohakuaccel.image import Image
+from kohakutpu import api
+from kohakutpu.api.session import DEFAULT_MACHINE, device, find_machine
+from kohakutpu.cli.kernels import (
+    compile_named,
+    find_kernel,
+    read_candidates,
+    read_knobs,
+    read_shape,
+)
 from kohakutpu.cli.options import machine_option
 from kohakutpu.config import Machine
 
@@ -63,33 +71,51 @@ def disasm(
     click.echo(listing(image), nl=False)
 
 
+@click.command()
+@click.argument("kernel")
+@click.argument("shapes", nargs=-1, required=True)
+@knob_option
+@click.option(
+    "--search",
+    "-s",
+    "searched",
+    multiple=True,
+    metavar="NAME=VALUE,VALUE...",
+    help="A knob to search and what to try; those left open if there is none. Repeatable.",
+)
+@click.option("--tries", default=64, show_default=True, help="Choices to try at most.")
+@click.option("--measure", metavar="DEVICE", help="Also run the best ones there.")
+@machine_option
+def tune(
+    kernel: str,
+    shapes: tuple[str, ...],
+    knobs: tuple[str, ...],
+    searched: tuple[str, ...],
+    tries: int,
+    measure: str | None,
+    machine: str | None,
+) -> None:
+    """Search the knobs with which KERNEL is fastest for operands of SHAPES.
+
+    KERNEL and SHAPES are those of `ktpu plan`. Estimates decide, or with --measure the cycles of
+    a run, whose operands are zeros.
+    """  # fmt: skip
+    found = find_kernel(kernel)
+    with device("golden", machine=chosen(machine)):
+        specs = [read_shape(text) for text in shapes]
+        operands = [api.zeros(spec.shape, dtype=spec.dtype) for spec in specs]
+        values = {name: known for name, known in map(read_candidates, searched)}
+        try:
+            tuning = api.tune(
+                found, *operands, search=values or None, tries=tries, measure=measure,
+                **read_knobs(knobs),
+            )  # fmt: skip
+        except CallError as error:
+            error.loc = None  # the call is the command line, not a line of a program
+            raise
+    click.echo(tuning.pretty())
+
+
 def chosen(machine: str | None) -> Machine:
     """Return the machine that the option or the environment names."""
     return find_machine(machine or os.environ.get("KTPU_MACHINE") or DEFAULT_MACHINE)
-
-
-def listing(image: Image) -> str:
-    """Return the assembly text of an image, with its operands and the kernel's lines."""
-    lines = [f"# machine {image.machine_hash}\n"]
-    for key, value in sorted(image.meta.items()):
-        lines.append(f"# {key}: {value}\n")
-    for number, operand in enumerate(image.operands):
-        lines.append(f"# operand {number}: {operand.kind} {operand.name}, {operand.nbytes} bytes\n")
-    for index, unit in enumerate(image.units):
-        comments = {
-            entry.pc: f"{os.path.relpath(entry.file)}:{entry.line}: {entry.statement}"
-            for entry in image.debug
-            if entry.unit == index
-        }
-        for place in image.relocations:
-            if place.unit == index:
-                note = f"adds the address of {image.operands[place.operand].name}"
-                comments[place.pc] = "\n".join(filter(None, (comments.get(place.pc), note)))
-        words = unit.words
-        program = [
-            isa.decode(unit.kind, words[start : start + WORD_BYTES])
-            for start in range(0, len(words), WORD_BYTES)
-        ]
-        lines.append(f"\n.unit {unit.node} {unit.kind}\n")
-        lines.append(isa.disassemble(program, comments))
-    return "".join(lines)

@@ -84,6 +84,22 @@ def read_knobs(texts: Sequence[str]) -> dict[str, Any]:
     return knobs
 
 
+def read_candidates(text: str) -> tuple[str, tuple[Any, ...]]:
+    """Return a knob and what to try for it, given as ``name=value,value``.
+
+    Raises
+    ------
+    CallError
+        If it is not of that form.
+    """
+    name, equals, values = text.partition("=")
+    if not equals or not name.isidentifier() or not all(values.split(",")):
+        raise CallError(
+            f"{text!r} names no knob and values", fix="write name=value,value, as gm=4,8,16"
+        )
+    return name, tuple(read_value(value) for value in values.split(","))
+
+
 def read_value(text: str) -> Any:
     """Return the value a knob's text stands for."""
     constants = {"none": None, "true": True, "false": False}

@@ -57,6 +57,7 @@ for command in (
     running.run,
     inspection.plan,
     inspection.disasm,
+    inspection.tune,
     assembly.asm,
     information.info,
     synthesis.synth,

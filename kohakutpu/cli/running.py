@@ -12,7 +12,10 @@ from typing import Any
 import click
 
 from kohakuaccel.errors import Diagnostic
+from kohakutpu.api.profile import Profile
 from kohakutpu.cli.options import device_option, machine_option, select
+
+OUTPUT = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -21,12 +24,18 @@ from kohakutpu.cli.options import device_option, machine_option, select
 @device_option
 @machine_option
 @click.option("--stats", is_flag=True, help="Print the device's counters at the end.")
+@click.option("--profile", "profiled", is_flag=True, help="Print what each kernel took.")
+@click.option("--timeline", type=OUTPUT, help="Write what each engine did when, for Perfetto.")
+@click.option("--roofline", type=OUTPUT, help="Write a picture of kernels below the roof, as SVG.")
 def run(
     file: Path,
     arguments: tuple[str, ...],
     device: str | None,
     machine: str | None,
     stats: bool,
+    profiled: bool,
+    timeline: Path | None,
+    roofline: Path | None,
 ) -> None:
     """Run the Python program FILE with ARGUMENTS.
 
@@ -36,7 +45,17 @@ def run(
     sys.argv = [str(file), *arguments]
     sys.path.insert(0, str(file.resolve().parent))
     try:
-        execute(file, "__main__")
+        if not (profiled or timeline or roofline):
+            execute(file, "__main__")
+            return
+        with Profile(chosen) as seen:
+            execute(file, "__main__")
+        if profiled:
+            click.echo(seen.pretty())
+        if timeline is not None:
+            seen.timeline(timeline)
+        if roofline is not None:
+            seen.roofline(roofline)
     finally:
         if stats:
             click.echo(str(chosen.stats()))

@@ -13,6 +13,7 @@ from kohakuaccel.runtime.device import (
     EngineReport,
     Program,
     Report,
+    Span,
     UnitReport,
 )
 from kohakutpu.config import QUARTER_BYTES, WORD_BYTES, Machine
@@ -39,6 +40,8 @@ class GoldenDevice:
     ----------
     padding : int
         The byte that rows are filled up with when they are uploaded.
+    timeline : bool
+        Whether reports have one; interleaving by chance leaves none.
     """
 
     name = "golden"
@@ -48,6 +51,7 @@ class GoldenDevice:
         self.machine_hash = machine.hash
         self.memory_bytes = machine.dram_words * WORD_BYTES
         self.padding = NAN_BYTE if poison else 0
+        self.timeline = False
         self._poison = poison
         self._machine = GoldenMachine(machine, poison=poison, seed=seed)
         self._programs: list[ModelProgram] = []
@@ -85,7 +89,7 @@ class GoldenDevice:
             If the machine stopped.
         """
         try:
-            return summary(self._machine.run(self._programs))
+            return summary(self._machine.run(self._programs, timeline=self.timeline))
         except Fault as fault:
             raise DeviceFault(
                 fault.node, fault.pc, fault.cause, fault.message, fault.numbers
@@ -117,6 +121,9 @@ def summary(report: ModelReport) -> Report:
         memory_read=report.read_words + report.fetched_words,
         memory_written=report.written_words,
         noc=report.noc_words,
+        timeline=tuple(
+            Span(s.node, s.engine, s.pc, s.name, s.start, s.end) for s in report.timeline
+        ),
     )
 
 

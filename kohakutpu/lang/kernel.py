@@ -30,8 +30,8 @@ class Backend(Protocol):
         """Run ``kernel`` on ``args``, one for every ``L.In`` in order, and return its results."""
         ...
 
-    def plan(self, kernel: Kernel, args: tuple[Any, ...], knobs: dict[str, Any]) -> Any:
-        """Compile ``kernel`` for ``args`` without running it and return the plan."""
+    def program(self, kernel: Kernel, args: tuple[Any, ...], knobs: dict[str, Any]) -> Any:
+        """Compile ``kernel`` for ``args`` without running it and return what would run."""
         ...
 
 
@@ -179,10 +179,18 @@ class Kernel:
         tensors, knobs = self.bind(args, keywords)
         return _backend().call(self, tensors, knobs)
 
+    def program(self, *args: Any, **keywords: Any) -> Any:
+        """Compile for these arguments without running, and return the program.
+
+        Its ``disassemble()`` shows the instructions under the lines of the kernel, its ``plan``
+        what was decided, and its ``image`` is what a device runs.
+        """
+        tensors, knobs = self.bind(args, keywords)
+        return _backend().program(self, tensors, knobs)
+
     def plan(self, *args: Any, **keywords: Any) -> Any:
         """Compile for these arguments without running, and return the plan."""
-        tensors, knobs = self.bind(args, keywords)
-        return _backend().plan(self, tensors, knobs)
+        return self.program(*args, **keywords).plan
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} at {self.loc}>"

@@ -142,8 +142,7 @@ class Window(Elementwise):
     def _is_of_the_grid(self, tracer: Tracer) -> bool:
         """Tell whether the window moves with the rows that the grid runs over."""
         rows = {s for s in self.index[0].symbols() if (t := tracer.tiling(s)) and t.kind == "rows"}
-        own = {index.symbol for index in tracer.grid.indices} if tracer.grid is not None else set()
-        return bool(rows & own)
+        return tracer.grid is not None and any(i.symbol in rows for i in tracer.grid.indices)
 
     def _is_of_a_loop(self, tracer: Tracer) -> bool:
         """Tell whether loops of the instance alone choose the window: they cut columns."""

@@ -113,6 +113,10 @@ def test_run_shows_the_programs_own_exception_as_python_does(tmp_path: Path) -> 
         (["plan", "nothing.py:double", "4"], "nothing.py: no such file"),
         (["plan", "mine.py:triple", "4"], "there are double, half"),
         (["plan", "mine.py:half", "4"], "mine.py"),
+        (["tune", "mine.py:double", "4", "-k", "n=16"], "there is nothing to search"),
+        (["tune", "mine.py:double", "4", "-s", "n"], "'n' names no knob and values"),
+        (["tune", "mine.py:double", "4", "-s", "m=1"], "no knob `m`"),
+        (["tune", "mine.py:double", "4", "--measure", "toaster"], "no device is called"),
         (["disasm", "nothing.bin"], "nothing.bin"),
         (["disasm", "mine.py"], "not an image"),
         (["asm", "mine.py", "-o", "x.bin"], "line 1, column 1: expected .unit"),
@@ -143,6 +147,26 @@ def test_plan() -> None:
     assert result.output != ktpu("plan", "matmul", "100x64", "48x64", "-k", "gm=4").output
     assert "double" in ktpu("plan", "mine.py:double", "3x5", "-k", "factor=0.5").output
     assert ktpu("plan", "softmax", "8x1000", "--machine", "duo").output
+
+
+def test_tune() -> None:
+    lines = ktpu("tune", "mine.py:double", "40x100", "--measure", "golden").output.splitlines()
+    assert lines[0].split() == ["n", "estimate", "measured"]
+    assert "double: " in lines[-1]
+    listed = ktpu("tune", "mine.py:double", "40x100", "-s", "n=16,64", "-k", "factor=3").output
+    assert [line.split()[0] for line in listed.splitlines()[1:-1]][-1] in ("16", "64")
+
+
+def test_run_shows_where_the_cycles_go(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "from kohakutpu import api as ktpu\nx = ktpu.full((40, 40), 1.0)\n(x @ x).softmax()\n"
+    )
+    chosen = ["--profile", "--timeline", "run.json", "--roofline", "roof.svg"]
+    output = ktpu("run", *chosen, "program.py").output
+    assert output.splitlines()[0].startswith("kernel")
+    assert "softmax" in output
+    assert '"name":"GEMM"' in (tmp_path / "run.json").read_text()
+    assert "matmul" in (tmp_path / "roof.svg").read_text()
 
 
 def test_disassembly_goes_back_to_the_same_image(tmp_path: Path) -> None:
@@ -202,7 +226,7 @@ def test_info() -> None:
 def test_every_command_explains_itself() -> None:
     assert isinstance(cli, click.Group)
     assert sorted(cli.commands) == [
-        "asm", "build", "conformance", "disasm", "info", "plan", "run", "synth",
+        "asm", "build", "conformance", "disasm", "info", "plan", "run", "synth", "tune",
     ]  # fmt: skip
     for name in cli.commands:
         assert len(ktpu(name, "--help").output.splitlines()) > 5

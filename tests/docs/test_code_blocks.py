@@ -77,7 +77,8 @@ def test_labels(page: Path) -> None:
 
 @pytest.mark.golden
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page_runs(page: Path, tmp_path: Path) -> None:
+def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # what a page writes
     found = [block for block in blocks(page.read_text()) if block.info == "python"]
     run(page.stem.replace("-", "_"), program(found), tmp_path)
 
