@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import groupby
 from operator import or_
 from typing import Any
 
@@ -126,22 +127,33 @@ def _choose(
 ) -> Value:
     """Return the choice of number `digit`, where None is 0; or 0 unless `keep`.
 
-    A bit that has few choices is the sum of them, each masked, and not a multiplexer of all.
+    A bit that has few choices is the sum of them, each masked, and not a multiplexer of all. Bits
+    that have the same choices are described together, as words: simulators work on those.
     """
+    if keep is not None:
+        keep = wire(m, keep, "keep")
     picks = [wire(m, digit == n if keep is None else (digit == n) & keep, "pick")
              for n in range(len(choices))]  # fmt: skip
     result: list[Value] = []
-    for column in zip(*choices, strict=True):
-        present = [bit for bit in column if bit is not None]
-        if len(present) == len(column):
+    columns = zip(*choices, strict=True)
+    for has, group in groupby(columns, lambda column: [bit is not None for bit in column]):
+        places = list(group)
+        words = [Cat(*bits) if there else None
+                 for there, bits in zip(has, zip(*places, strict=True), strict=True)]  # fmt: skip
+        present = [word for word in words if word is not None]
+        if len(present) == len(words):
             while len(present) > 1:
-                select = digit[(len(column) // len(present)).bit_length() - 1]
+                select = digit[(len(words) // len(present)).bit_length() - 1]
                 pairs = zip(present[::2], present[1::2], strict=True)
                 present = [Mux(select, odd, even) for even, odd in pairs]
-            result.append(present[0] if keep is None else present[0] & keep)
+            word = present[0]
+            result.append(word if keep is None else word & keep.replicate(len(word)))
+        elif present:
+            pairs = zip(picks, words, strict=True)
+            terms = [p.replicate(len(word)) & word for p, word in pairs if word is not None]
+            result.append(reduce(or_, terms))
         else:
-            terms = [p & bit for p, bit in zip(picks, column, strict=True) if bit is not None]
-            result.append(reduce(or_, terms, Const(0, 1)))
+            result.append(Const(0, len(places)))
     return Cat(*result)
 
 
