@@ -11,11 +11,21 @@ The knobs are the size of an output tile in sub-tiles of 4x4 (``gm`` by ``gn``) 
 in blocks of 32 (``nk``). The result's bits do not depend on them; left open, the compiler decides.
 """
 
+from typing import Any
+
 from kohakuaccel.lang import dims, grid, sweep
 from kohakutpu import lang as L
 from kohakutpu.lang import kernel
 
 M, K, N = dims("M, K, N")
+
+
+def product(a: Any, b: Any, i: Any, j: Any, gm: Any, gn: Any, nk: Any, precision: str) -> Any:
+    """Return tile ``(i, j)`` of ``a @ b.T``, summed over all of K, in a grid over both's tiles."""
+    acc = L.tile(gm, gn, nk, precision=precision)
+    for k in sweep(a.chunks32(nk)):
+        acc += a[i, k] @ b[j, k]
+    return acc
 
 
 @kernel
@@ -24,10 +34,7 @@ def matmul(
 ):
     """``c = a @ b.T``: shapes ``(M, K)`` and ``(N, K)`` to ``(M, N)``."""
     for i, j in grid(a.tiles(gm), b.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(a.chunks32(nk)):
-            acc += a[i, k] @ b[j, k]
-        c[i, j] <<= acc
+        c[i, j] <<= product(a, b, i, j, gm, gn, nk, precision)
 
 
 @kernel
@@ -47,7 +54,4 @@ def batched_matmul(
     weight, is shared by all of them.
     """
     for i, j in grid(a.tiles(gm), b.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(a.chunks32(nk)):
-            acc += a[i, k] @ b[j, k]
-        c[i, j] <<= acc
+        c[i, j] <<= product(a, b, i, j, gm, gn, nk, precision)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from kohakuaccel.lang import dims, grid, sweep
+from kohakuaccel.lang import dims, grid
 from kohakutpu import lang as L
 from kohakutpu.kernels import broadcast
 from kohakutpu.kernels.broadcast import DECLARATIONS, OPERATIONS, WHOLE
+from kohakutpu.kernels.contraction import product
 from kohakutpu.lang import Kernel, kernel
 
 M, K, N = dims("M, K, N")
@@ -90,9 +91,7 @@ def contraction_for(expression: Expression, forms: tuple[str, ...], shared: bool
     def body(*tensors: Any, gm: Any, gn: Any, nk: Any, precision: str) -> None:
         a, b, *operands, y = tensors
         for i, j in grid(a.tiles(gm), b.tiles(gn)):
-            acc = L.tile(gm, gn, nk, precision=precision)
-            for k in sweep(a.chunks32(nk)):
-                acc += a[i, k] @ b[j, k]
+            acc = product(a, b, i, j, gm, gn, nk, precision)
             picks: dict[str, Callable[[Any], Any]] = {
                 "full": lambda x, at=(i, j): x[at],
                 "channel": lambda x, at=j: x[at],

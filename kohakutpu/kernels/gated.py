@@ -12,50 +12,38 @@ knobs are those of `contraction`.
 
 from kohakuaccel.lang import dims, grid, sweep
 from kohakutpu import lang as L
+from kohakutpu.kernels.linear import activate
 from kohakutpu.lang import kernel
 
 M, K, N = dims("M, K, N")
 
 
-@kernel
-def swiglu(
-    x=L.In(..., M, K),
-    gate=L.In(N, K),
-    up=L.In(N, K),
-    y=L.Out(..., M, N),
-    *,
-    gm=None,
-    gn=None,
-    nk=None,
-    precision="default",
-):
-    """``y = silu(x @ gate.T) * (x @ up.T)``."""
-    for i, j in grid(x.tiles(gm), gate.tiles(gn)):
-        g = L.tile(gm, gn, nk, precision=precision)
-        u = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            g += x[i, k] @ gate[j, k]
-            u += x[i, k] @ up[j, k]
-        y[i, j] <<= L.silu(g) * u
+def gated(name, activation):
+    """Return the kernel of a gated layer with an activation of `linear.ACTIVATIONS`."""
+
+    def body(
+        x=L.In(..., M, K),
+        gate=L.In(N, K),
+        up=L.In(N, K),
+        y=L.Out(..., M, N),
+        *,
+        gm=None,
+        gn=None,
+        nk=None,
+        precision="default",
+    ):
+        for i, j in grid(x.tiles(gm), gate.tiles(gn)):
+            g = L.tile(gm, gn, nk, precision=precision)
+            u = L.tile(gm, gn, nk, precision=precision)
+            for k in sweep(x.chunks32(nk)):
+                g += x[i, k] @ gate[j, k]
+                u += x[i, k] @ up[j, k]
+            y[i, j] <<= activate(activation, g) * u
+
+    body.__name__ = body.__qualname__ = name
+    body.__doc__ = f"``y = {activation}(x @ gate.T) * (x @ up.T)``."
+    return kernel(body)
 
 
-@kernel
-def geglu(
-    x=L.In(..., M, K),
-    gate=L.In(N, K),
-    up=L.In(N, K),
-    y=L.Out(..., M, N),
-    *,
-    gm=None,
-    gn=None,
-    nk=None,
-    precision="default",
-):
-    """``y = gelu(x @ gate.T) * (x @ up.T)``, the tanh form of gelu."""
-    for i, j in grid(x.tiles(gm), gate.tiles(gn)):
-        g = L.tile(gm, gn, nk, precision=precision)
-        u = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            g += x[i, k] @ gate[j, k]
-            u += x[i, k] @ up[j, k]
-        y[i, j] <<= L.gelu(g) * u
+swiglu = gated("swiglu", "silu")
+geglu = gated("geglu", "gelu")  # the tanh form of gelu

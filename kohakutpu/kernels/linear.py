@@ -13,9 +13,10 @@ and the knobs ``gm gn nk precision`` are those of `contraction`.
 """
 
 from kohakuaccel.errors import KernelError
-from kohakuaccel.lang import dims, grid, sweep
+from kohakuaccel.lang import dims, grid
 from kohakuaccel.source import caller
 from kohakutpu import lang as L
+from kohakutpu.kernels.contraction import product
 from kohakutpu.lang import kernel
 
 M, K, N = dims("M, K, N")
@@ -47,6 +48,19 @@ def activate(name, value):
     return ACTIVATIONS[name](value)
 
 
+def layer(activation, value, *terms):
+    """Return the activation of ``value``, with each term added on its side of it, in order.
+
+    A term is a value and whether it is added before the activation.
+    """
+    for term, before in terms:
+        value = value + term if before else value
+    value = activate(activation, value)
+    for term, before in terms:
+        value = value if before else value + term
+    return value
+
+
 @kernel
 def linear(
     x=L.In(..., M, K),
@@ -61,67 +75,33 @@ def linear(
 ):
     """``y = activation(x @ w.T)``; ``activation`` is one of `ACTIVATIONS`."""
     for i, j in grid(x.tiles(gm), w.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            acc += x[i, k] @ w[j, k]
-        y[i, j] <<= activate(activation, acc)
+        y[i, j] <<= activate(activation, product(x, w, i, j, gm, gn, nk, precision))
 
 
-@kernel
-def linear_silu(
-    x=L.In(..., M, K),
-    w=L.In(N, K),
-    y=L.Out(..., M, N),
-    *,
-    gm=None,
-    gn=None,
-    nk=None,
-    precision="default",
-):
-    """``y = silu(x @ w.T)``."""
-    for i, j in grid(x.tiles(gm), w.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            acc += x[i, k] @ w[j, k]
-        y[i, j] <<= L.silu(acc)
+def linear_with(activation):
+    """Return `linear` under the name of an activation."""
+
+    def body(
+        x=L.In(..., M, K),
+        w=L.In(N, K),
+        y=L.Out(..., M, N),
+        *,
+        gm=None,
+        gn=None,
+        nk=None,
+        precision="default",
+    ):
+        for i, j in grid(x.tiles(gm), w.tiles(gn)):
+            y[i, j] <<= activate(activation, product(x, w, i, j, gm, gn, nk, precision))
+
+    body.__name__ = body.__qualname__ = f"linear_{activation}"
+    body.__doc__ = f"``y = {activation}(x @ w.T)``: `linear` with this activation."
+    return kernel(body)
 
 
-@kernel
-def linear_gelu(
-    x=L.In(..., M, K),
-    w=L.In(N, K),
-    y=L.Out(..., M, N),
-    *,
-    gm=None,
-    gn=None,
-    nk=None,
-    precision="default",
-):
-    """``y = gelu(x @ w.T)``, the tanh form."""
-    for i, j in grid(x.tiles(gm), w.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            acc += x[i, k] @ w[j, k]
-        y[i, j] <<= L.gelu(acc)
-
-
-@kernel
-def linear_relu(
-    x=L.In(..., M, K),
-    w=L.In(N, K),
-    y=L.Out(..., M, N),
-    *,
-    gm=None,
-    gn=None,
-    nk=None,
-    precision="default",
-):
-    """``y = max(x @ w.T, 0)``."""
-    for i, j in grid(x.tiles(gm), w.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            acc += x[i, k] @ w[j, k]
-        y[i, j] <<= L.relu(acc)
+linear_silu = linear_with("silu")
+linear_gelu = linear_with("gelu")
+linear_relu = linear_with("relu")
 
 
 @kernel
@@ -143,13 +123,8 @@ def linear_bias(
     Without ``bias_first`` it is ``activation(x @ w.T) + bias``.
     """
     for i, j in grid(x.tiles(gm), w.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            acc += x[i, k] @ w[j, k]
-        if bias_first:
-            y[i, j] <<= activate(activation, acc + bias[j])
-        else:
-            y[i, j] <<= activate(activation, acc) + bias[j]
+        acc = product(x, w, i, j, gm, gn, nk, precision)
+        y[i, j] <<= layer(activation, acc, (bias[j], bias_first))
 
 
 @kernel
@@ -171,13 +146,8 @@ def linear_residual(
     With ``residual_first`` it is ``activation(x @ w.T + residual)``.
     """
     for i, j in grid(x.tiles(gm), w.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            acc += x[i, k] @ w[j, k]
-        if residual_first:
-            y[i, j] <<= activate(activation, acc + residual[i, j])
-        else:
-            y[i, j] <<= activate(activation, acc) + residual[i, j]
+        acc = product(x, w, i, j, gm, gn, nk, precision)
+        y[i, j] <<= layer(activation, acc, (residual[i, j], residual_first))
 
 
 @kernel
@@ -202,11 +172,6 @@ def linear_bias_residual(
     the activation. On either side the bias is added before the residual.
     """
     for i, j in grid(x.tiles(gm), w.tiles(gn)):
-        acc = L.tile(gm, gn, nk, precision=precision)
-        for k in sweep(x.chunks32(nk)):
-            acc += x[i, k] @ w[j, k]
-        value = acc + bias[j] if bias_first else acc
-        value = value + residual[i, j] if residual_first else value
-        value = activate(activation, value)
-        value = value if bias_first else value + bias[j]
-        y[i, j] <<= value if residual_first else value + residual[i, j]
+        acc = product(x, w, i, j, gm, gn, nk, precision)
+        terms = (bias[j], bias_first), (residual[i, j], residual_first)
+        y[i, j] <<= layer(activation, acc, *terms)
