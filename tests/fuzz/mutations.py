@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.fuzz.generator import HEAD, Source
+from tests.fuzz.writer import HEAD, Source
 
 Lines = list[str]
 

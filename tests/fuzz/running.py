@@ -11,8 +11,8 @@ from compiler.pipeline import compile_kernel
 from compiler.tests.golden import Launch, spec_of
 from kohakutpu.config import preset
 from kohakutpu.lang import Kernel
-from tests.fuzz.generator import Source
 from tests.fuzz.interpreter import interpret
+from tests.fuzz.writer import Source
 
 MACHINES = ("tiny", "small", "duo")
 
