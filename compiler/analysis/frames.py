@@ -45,6 +45,7 @@ def check_frames(sites: list[Site], env: Env) -> None:
         if value is None or not site.fused:
             continue
         found = frames(value)
+        _check_ambiguous(value, env)
         for node in walk(value):
             for axis in ("rows", "columns"):
                 parts = [(_name(arg), _part(found[arg], axis)) for arg in node.args]
@@ -134,6 +135,40 @@ def _elements(cut: Cut, index: Integers, env: Env) -> Integers:
     extent, block = cut.extent.evaluate(env), cut.block.evaluate(env)  # of one with an index
     first = np.clip(index * block, 0, extent)
     return np.stack([first, np.clip(index * block + block, 0, extent)])
+
+
+def _check_ambiguous(value: Value, env: Env) -> None:
+    """Check that a scalar a row beside a tile cannot have been meant as an element a column."""
+    nodes = walk(value)
+    tiles = [node.tile for node in nodes if node.tile is not None]
+    for node in nodes:
+        view = node.view
+        if view is None or view.kind != "column" or len(view.buffer.shape) != 1:
+            continue
+        name, extent = view.buffer.name, view.buffer.shape[0]
+        for tile in tiles:
+            rows, cols, place = known(tile.rows), known(tile.cols), view.index[0]
+            if extent != rows and extent == cols:
+                raise KernelError(
+                    f"`{view}` is one scalar a row here, since the grid counts rows by "
+                    f"`{place}`, but `{name}` has {extent} elements and tile `{tile.name}` {rows} "
+                    f"rows and {cols} columns",
+                    loc=view.loc,
+                    fix=f"for one element a column, index it by a loop over blocks of {extent}; "
+                    f"for one scalar a row, declare it {rows} long",
+                    notes=[(view.buffer.loc, f"`{name}` is declared here")],
+                )
+            square = rows.evaluate(env) == cols.evaluate(env) and tile.row == tile.col == place
+            if square and rows.evaluate(env) > 1:
+                raise KernelError(
+                    f"`{view}` may be one scalar a row or one element a column: tile "
+                    f"`{tile.name}` is on the diagonal, where `{place}` counts both",
+                    loc=view.loc,
+                    fix=f"declare `{name}` with two axes, ({extent}, 1), for one scalar a row; for "
+                    "one element a column reach the diagonal in a loop: "
+                    f"`for j in sweep({place} + 1)`",
+                    notes=[(tile.loc, f"`{tile.name}` is made here")],
+                )
 
 
 def _check_whole_row(node: Value, frame: Frame, site: Site, env: Env) -> None:

@@ -54,7 +54,7 @@ def kernel_for(gated: bool = False, biased: bool = False, residual: bool = False
         given = dict(zip(tensors, operands, strict=True))
         x, up, down, y = (given[name] for name in ("x", "up", "down", "y"))
 
-        def compute(i, j):
+        with units(x.rows(block), down.rows(columns)) as (i, j):
             acc = L.tile(precision=precision)
             for f in sweep(up.rows(hidden)):
                 u = L.tile(nk=nk, precision=precision)
@@ -69,14 +69,6 @@ def kernel_for(gated: bool = False, biased: bool = False, residual: bool = False
                 ) @ down[j, f]
             value = acc + given["down_bias"][j] if biased else acc
             y[i, j] <<= value + given["residual"][i, j] if residual else value
-
-        if biased:  # beside rows, a buffer of one axis is cut along the columns by a loop alone
-            with units(x.rows(block)) as i:
-                for j in sweep(down.rows(columns)):
-                    compute(i, j)
-        else:
-            with units(x.rows(block), down.rows(columns)) as (i, j):
-                compute(i, j)
 
     knobs = {
         "activation": "gelu",

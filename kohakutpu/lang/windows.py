@@ -9,7 +9,7 @@ from kohakuaccel.ir.expr import Expr, Symbol, as_expr, is_integer
 from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store, Tiling, Value, View
 from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
-from kohakutpu.lang.ir import Assign, TileDecl, loads
+from kohakutpu.lang.ir import Assign, Tile, TileDecl, loads
 from kohakutpu.lang.values import Elementwise, Expression, as_value
 
 Index = Expr | int
@@ -129,7 +129,7 @@ class Window(Elementwise):
         if tracer.grid is not None and cuts_columns(tracer.grid.body):
             if len(self.index) == 2:
                 return "tile"
-            if len(self.buffer.shape) == 1 and self._is_of_a_loop(tracer):
+            if len(self.buffer.shape) == 1 and self._is_of_the_columns(tracer):
                 return "channel_tile"
         tiling = stage_tiling(tracer, "rows")
         whole = tiling is not None and len(tiling.buffer.shape) != 1
@@ -144,12 +144,16 @@ class Window(Elementwise):
         rows = {s for s in self.index[0].symbols() if (t := tracer.tiling(s)) and t.kind == "rows"}
         return tracer.grid is not None and any(i.symbol in rows for i in tracer.grid.indices)
 
-    def _is_of_a_loop(self, tracer: Tracer) -> bool:
-        """Tell whether loops of the instance alone choose the window: they cut columns."""
+    def _is_of_the_columns(self, tracer: Tracer) -> bool:
+        """Tell whether the window is cut along columns: by loops alone, or as a tile's columns."""
         grid = tracer.grid
         own = {index.symbol for index in grid.indices} if grid is not None else set[Symbol]()
         symbols = frozenset[Symbol]().union(*(index.symbols() for index in self.index))
-        return bool(symbols) and not symbols & own
+        if grid is None or not symbols & own:
+            return bool(symbols)
+        made = tiles_in(grid.body)
+        rows = {tile.row for tile in made if tile.row is not None}
+        return self.index[0] in {tile.col for tile in made} - rows
 
     def __ilshift__(self, other: Any) -> Window:
         """Store ``other`` into the window."""
@@ -291,6 +295,17 @@ def cuts_columns(body: list[Statement]) -> bool:
         or (isinstance(statement, Repeat) and cuts_columns(statement.body))
         for statement in body
     )
+
+
+def tiles_in(body: list[Statement]) -> list[Tile]:
+    """Return the tiles that are made in a body or in its loops."""
+    found: list[Tile] = []
+    for statement in body:
+        if isinstance(statement, TileDecl):
+            found.append(statement.tile)
+        elif isinstance(statement, Repeat):
+            found += tiles_in(statement.body)
+    return found
 
 
 def stage_tiling(tracer: Tracer, kind: str) -> Tiling | None:

@@ -1,7 +1,9 @@
 # pyright: reportArgumentType=false, reportOperatorIssue=false, reportPossiblyUnboundVariable=false
 """Tiles: an accumulator belongs to its sweep, and has to fit."""
 
-from kohakuaccel.lang import dims, grid, sweep
+import math
+
+from kohakuaccel.lang import dims, grid, stage, sweep
 from kohakutpu import lang as L
 from kohakutpu.api import zeros
 from kohakutpu.kernels import matmul
@@ -241,3 +243,34 @@ def piece_of_a_row() -> None:
             c[i, j] <<= acc / L.row_sum(acc)
 
     pieces.plan(zeros((16, 100)), zeros((9, 100)))
+
+
+def scalar_of_the_columns() -> None:
+    """A scalar a row that is as long as the columns"""
+
+    @kernel
+    def hides(q=L.In(M, K), k=L.In(N, K), keys=L.In(N), o=L.Out(M, N)):
+        with stage(q.rows(32)) as i:
+            for j in sweep(k.rows(32)):
+                s = L.tile()
+                for c in sweep(q.chunks32(1)):
+                    s += q[i, c] @ k[j, c]
+                o[i, j] <<= L.where(keys[i], s, -math.inf)
+
+    hides.plan(zeros((64, 8)), zeros((64, 8)), zeros((64,)))
+
+
+def on_the_diagonal() -> None:
+    """A row or a column on the diagonal"""
+
+    @kernel
+    def hides(q=L.In(M, K), k=L.In(M, K), keys=L.In(M), o=L.Out(M)):
+        with stage(q.rows(32)) as i:
+            top = L.state(-math.inf)
+            s = L.tile()
+            for c in sweep(q.chunks32(1)):
+                s += q[i, c] @ k[i, c]
+            top <<= L.row_max(L.where(keys[i], s, -math.inf))
+            o[i] <<= top
+
+    hides.plan(zeros((64, 8)), zeros((64, 8)), zeros((64,)))
