@@ -15,10 +15,12 @@ from kohakutpu.api.array import common_device
 from kohakutpu.api.creation import tensor
 from kohakutpu.api.session import Session
 from kohakutpu.api.tensor import Tensor
+from kohakutpu.config import KBLOCK, LANES, Machine
 from kohakutpu.kernels.attention import kernel_for
 
 BLOCK_K = 64  # keys of a step: bits depend on it, so it is the same everywhere
 BLOCKS_Q = (64, 32, 16, 8, 4)  # queries of a block: as many as fit
+WORD = 16  # elements of FP16
 PRECISIONS = {  # of the scores, and of the products with the values
     "fast": ("default", "default"),
     "default": ("default", "left"),
@@ -65,7 +67,8 @@ def attention(
         Shape ``(..., H, Lq, E)``, in memory ``(..., Lq, H, E)``, so that a projection of all heads
         takes it without a copy. A query that sees no key becomes 0. NaN in a key that is hidden
         has no effect, NaN in its value has: 0 times NaN is NaN, and rounding to blocks spreads it
-        over 32 keys of that column.
+        over 32 keys of that column. Where the values are wider than a cluster holds, columns are
+        taken in pieces, each with scores of its own.
 
     Raises
     ------
@@ -105,13 +108,34 @@ def attention(
         "scores": scores,
         "values": values,
     }
-    tries = [
-        (kernel_for(keys is not None, bias is not None, positions), used, knobs | chosen)
-        for positions, used, chosen in masked(operands, queries, count, causal, keys is not None)
-    ]
     result, split = side_by_side(device, shape, groups)
-    fitting.run(tries, split)
+    for first, some in pieces(shape[-1], device.machine):
+        used = [*operands]
+        used[2] = columns(operands[2], first, some)
+        tries = [
+            (kernel_for(keys is not None, bias is not None, positions), given, knobs | chosen)
+            for positions, given, chosen in masked(used, queries, count, causal, keys is not None)
+        ]
+        fitting.run(tries, columns(split, first, some))
     return result
+
+
+def pieces(width: int, machine: Machine) -> list[tuple[int, int]]:
+    """Return in which pieces, first column and how many, a unit takes the columns of the values.
+
+    Each computes the scores again; bits do not depend on it. A block of values has to fit L1, and
+    the products of a block of queries the accumulator, beside their scores.
+    """
+    entries = LANES * machine.l1_entries * KBLOCK // BLOCK_K
+    tiles = LANES * (machine.acc_subtiles - BLOCKS_Q[-1] * BLOCK_K // LANES**2)
+    most = max(min(entries, tiles) // WORD * WORD, WORD)
+    each = -(-width // -(-width // most) // WORD) * WORD  # about equal, each from a whole word on
+    return [(first, min(each, width - first)) for first in range(0, width, each)]
+
+
+def columns(x: Tensor, first: int, some: int) -> Tensor:
+    """Return columns of a tensor; `first` is the first element of a word."""
+    return x.strided((*x.shape[:-1], some), x.strides, first * x.dtype.itemsize)
 
 
 def side_by_side(device: Session, shape: tuple[int, ...], groups: int) -> tuple[Tensor, Tensor]:
