@@ -16,6 +16,7 @@ from compiler.analysis import check, check_capacity, check_specialised
 from compiler.listing import listing
 from compiler.passes.choose import choose_knobs
 from compiler.passes.encode import encode
+from compiler.passes.narrow import narrower
 from compiler.passes.place import THRIFT, Placed, Round, place_stages
 from compiler.passes.relax import relaxed
 from compiler.passes.roll import Line, roll
@@ -26,10 +27,11 @@ from compiler.passes.synchronise import unit_trees
 from compiler.plan import Plan, flat, make_plan
 from compiler.program import UnitTree
 from compiler.tree import show_trees, verify_trees
-from kohakuaccel.errors import CapacityError, InternalError
+from kohakuaccel.errors import CapacityError, InternalError, KernelError
 from kohakuaccel.image import Image
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Trace
+from kohakuaccel.lang.tracing import Cutting
 from kohakutpu import isa
 from kohakutpu.config import Machine
 from kohakutpu.lang import Kernel
@@ -87,6 +89,10 @@ class Compilation:
     image: Image | None = None
     thrift: int = 0
     relayouts: list[str] = field(default_factory=list[str])
+    relax: bool = True
+    sizes: dict[Cutting, int] = field(default_factory=dict[Cutting, int])
+    refused: CapacityError | None = None  # the first one, of the kernel as it is written
+    narrowed: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
 
 
 class Pass(Protocol):
@@ -292,6 +298,7 @@ def compile_kernel(
     machine: Machine,
     dump: str | None = None,
     out_strides: Sequence[Shape | None] = (),
+    relax: bool | None = None,
 ) -> Compiled:
     """Compile a kernel for arguments of these shapes.
 
@@ -310,6 +317,8 @@ def compile_kernel(
         the variable ``KTPU_DUMP`` if left out.
     out_strides : sequence of (tuple of int or None), optional
         How each result lies in memory, as in `ArgSpec`.
+    relax : bool, optional
+        Whether what does not fit may run in another way; as the kernel says if left out.
 
     Raises
     ------
@@ -320,15 +329,18 @@ def compile_kernel(
     """
     chosen = (os.environ.get("KTPU_DUMP", "") if dump is None else dump).split(",")
     state = Compilation(kernel, specs, knobs, machine, out_strides)
+    state.relax = kernel.relax if relax is None else relax
     steps = list(PASSES)
     while steps:
         step = steps.pop(0)
         try:
             step.run(state)
+            step.verify(state)
         except CapacityError as error:
             steps = _again(state, step.name, error)
             continue
-        step.verify(state)
+        except KernelError as error:  # of sizes that nobody has written
+            raise state.refused or error from None
         if step.name in chosen or "all" in chosen:
             print(f"--- after {step.name}\n{step.show(state)}", file=sys.stderr)
     assert state.image is not None
@@ -340,7 +352,7 @@ def compile_kernel(
         state.image,
         machine,
         {**kernel.knobs, **knobs},
-        state.relayouts,
+        [*state.narrowed.values(), *state.relayouts],
     )
     return Compiled(state.image, plan, program.out_specs, program.prints)
 
@@ -348,8 +360,9 @@ def compile_kernel(
 def _again(state: Compilation, name: str, error: CapacityError) -> list[Pass]:
     """Return the passes to run again after one has found that something does not fit.
 
-    Programs that need too many address registers are placed with fewer places; an epilogue that
-    its core does not hold goes through memory, if the kernel may.
+    Programs that need too many address registers are placed with fewer places. If the kernel may, a
+    fused grid gets smaller blocks of rows, and an epilogue that its core does not hold goes through
+    memory.
     """
 
     def since(first: str) -> list[Pass]:
@@ -358,8 +371,12 @@ def _again(state: Compilation, name: str, error: CapacityError) -> list[Pass]:
     if name == "roll" and state.thrift + 1 < len(THRIFT):
         state.thrift += 1
         return since("place")
-    if name != "place" or state.relayouts or not state.kernel.relax:
-        raise error
+    if name not in ("specialise", "place") or not state.relax:
+        raise state.refused or error
+    if _narrow(state, error):
+        return since("specialise")
+    if state.refused is not None or name != "place" or state.relayouts:
+        raise state.refused or error
     found = relaxed(_traced(state))
     if found is None:
         raise error
@@ -372,3 +389,25 @@ def _again(state: Compilation, name: str, error: CapacityError) -> list[Pass]:
             f"memory at line {temp.loc.line}: {error.message}; {error.fix} to avoid it"
         )
     return since("specialise")
+
+
+def _narrow(state: Compilation, error: CapacityError) -> bool:
+    """Trace again with smaller blocks of rows, if that can help, and say so in the plan."""
+    sizes = narrower(_traced(state), state.sizes, error.loc)
+    if sizes is None:
+        return False
+    state.refused = state.refused or error
+    try:
+        trace = state.kernel.trace_with(state.knobs, sizes)
+        check(trace)
+    except KernelError:
+        return False  # something else in the kernel says how many rows there are
+    state.trace = trace
+    for (_, buffer, written), size in sizes.items():
+        if state.sizes.get(("rows", buffer, written)) != size:
+            state.narrowed[buffer, written] = (
+                f"blocks of {size} rows of `{buffer}` take the place of those of {written}, and "
+                f"nothing goes through memory: {state.refused.message}"
+            )
+    state.sizes = sizes
+    return True

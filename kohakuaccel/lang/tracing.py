@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,8 @@ from kohakuaccel.ir.expr import Expr, Symbol
 from kohakuaccel.ir.nodes import Grid, Index, Repeat, Statement, Tiling, Trace
 from kohakuaccel.ir.unknown import tracing as flag
 from kohakuaccel.source import Location, caller
+
+Cutting = tuple[str, str, int]  # a kind of tiling, a buffer's name, a size as it is written
 
 
 class _State(threading.local):
@@ -36,12 +38,15 @@ class Tracer:
         Every index made so far by its symbol, closed ones included.
     left_early : Grid or Repeat or None
         A body that Python left by ``break`` or ``return``.
+    sizes : mapping
+        What blocks of a size are made instead, by kind of tiling, buffer and that size.
     """
 
     trace: Trace
     open: list[Grid | Repeat] = field(default_factory=list[Any])
     indices: dict[Symbol, Index] = field(default_factory=dict[Symbol, Index])
     left_early: Grid | Repeat | None = None
+    sizes: Mapping[Cutting, int] = field(default_factory=dict[Any, int])
 
     @property
     def body(self) -> list[Statement]:
@@ -152,8 +157,8 @@ def refuse_nested(name: str) -> None:
 
 
 @contextmanager
-def tracing(trace: Trace) -> Generator[Tracer]:
-    """Record what happens in the body into ``trace``.
+def tracing(trace: Trace, sizes: Mapping[Cutting, int] | None = None) -> Generator[Tracer]:
+    """Record what happens in the body into ``trace``, with other sizes of blocks if any are given.
 
     Raises
     ------
@@ -161,7 +166,7 @@ def tracing(trace: Trace) -> Generator[Tracer]:
         If a kernel is being traced already, or a loop was left by ``break`` or ``return``.
     """
     refuse_nested(trace.name)
-    tracer = Tracer(trace)
+    tracer = Tracer(trace, sizes=sizes or {})
     _state.tracer, flag.active = tracer, True
     try:
         yield tracer

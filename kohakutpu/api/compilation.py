@@ -38,6 +38,7 @@ class Compilations:
         knobs: Mapping[str, Any],
         machine: Machine,
         out_strides: Sequence[tuple[int, ...] | None] = (),
+        relax: bool | None = None,
     ) -> Compiled:
         """Return `kernel` compiled for these arguments, knobs, machine and layouts of results.
 
@@ -51,14 +52,14 @@ class Compilations:
             If the arguments do not fit its parameters.
         """
         chosen = fingerprint(cast("Any", dict(knobs))) if knobs else ""
-        key = (kernel.source_key, chosen, tuple(specs), machine.hash, tuple(out_strides))
+        key = (kernel.source_key, chosen, tuple(specs), machine.hash, tuple(out_strides), relax)
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
             self.hits += 1
             return known
         compiled = compile_kernel(
-            kernel, list(specs), dict(knobs), machine, out_strides=out_strides
+            kernel, list(specs), dict(knobs), machine, out_strides=out_strides, relax=relax
         )
         self.compiles += 1
         self._known[key] = compiled

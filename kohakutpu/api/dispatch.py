@@ -92,13 +92,14 @@ class Backend:
         args: Sequence[Tensor],
         knobs: Mapping[str, Any],
         outs: Sequence[Tensor] = (),
+        relax: bool | None = None,
     ) -> tuple[Session, Compiled]:
         """Return the device that the operands live on and the kernel compiled for it."""
         session = common_device(kernel.name, args)
         specs = [ArgSpec(x.shape, x.format, strides_of(x)) for x in args]
         result = tuple(strides_of(out) for out in outs)
         try:
-            return session, COMPILATIONS.get(kernel, specs, knobs, session.machine, result)
+            return session, COMPILATIONS.get(kernel, specs, knobs, session.machine, result, relax)
         except KernelError as error:
             called_here(error, kernel)
             raise

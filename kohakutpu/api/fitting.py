@@ -62,7 +62,7 @@ def launch(
         If the machine cannot hold an instance.
     """
     given = () if out is None else (out,)
-    session, compiled = BACKEND.compiled(kernel, operands, knobs, given)
+    session, compiled = BACKEND.compiled(kernel, operands, knobs, given, relax=False)
     [(_, shape, dtype)] = compiled.out_specs
     result = Tensor.empty(session, shape, dtype) if out is None else out
     assert result.shape == shape

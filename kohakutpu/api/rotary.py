@@ -15,15 +15,17 @@ from kohakutpu.api.dispatch import Backend
 from kohakutpu.api.tensor import Tensor
 from kohakutpu.config import QUARTER_BYTES
 from kohakutpu.kernels.rotary import kernel_for
+from kohakutpu.lang import Kernel
 
 BACKEND = Backend()
 
 
-def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> Tensor:
     """Turn the pairs ``(x[..., i], x[..., i + D / 2])`` of each row, in the form with two halves.
 
     ``y[..., :h] = x[..., :h] * cos - x[..., h:] * sin`` and ``y[..., h:] = x[..., h:] * cos +
-    x[..., :h] * sin``, ``h = D / 2``.
+    x[..., :h] * sin``, ``h = D / 2``. With `interleaved` pairs are
+    ``(x[..., 2 i], x[..., 2 i + 1])``, turned likewise.
 
     Parameters
     ----------
@@ -31,6 +33,10 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         Shape ``(..., L, D)``, D even.
     cos, sin : Tensor
         Shape ``(L, D / 2)``, of one format; see `rope_tables`.
+    interleaved : bool
+        Pairs are neighbours. The device turns rows into columns and back for that, which takes
+        longer than the embedding; where `x` is a projection, rows of its weight in another order
+        (``w[[*range(0, D, 2), *range(1, D, 2)]]``) give the form with two halves for nothing.
 
     Returns
     -------
@@ -59,7 +65,10 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     result = Tensor.empty(x.device, x.shape, "fp16")
     if not x.size:
         return result
-    kernel, x = kernel_for(cos.format), fitting.filled(x, QUARTER_BYTES)
+    kernel = kernel_for(cos.format)
+    if interleaved:
+        return neighbours(kernel, x, cos, sin)
+    x = fitting.filled(x, QUARTER_BYTES)
     tables = (cos.contiguous(), sin.contiguous())
     if half * 2 % QUARTER_BYTES:
         # The second half starts within a quarter: nothing can address it.
@@ -71,6 +80,22 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     ]
     BACKEND.call_into(kernel, (*sides[0], *tables), *sides[1])
     return result
+
+
+def neighbours(kernel: Kernel, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn pairs of neighbours: in columns, every other row is one half of all pairs."""
+    *lead, length, width = x.shape
+    pairs = (*lead, width // 2, 2, length)
+    swapped = (*range(len(lead)), len(lead) + 1, len(lead))
+    result = Tensor.empty(x.device, pairs, "fp16")
+    columns = x.transpose(swapped).reshape(pairs)
+    sides = [
+        [t.strided((*pairs[:-2], length), (*t.strides[:-2], t.strides[-2]), n * 32 * t.strides[-1])
+         for n in (0, 1)]
+        for t in (columns, result)
+    ]  # fmt: skip
+    BACKEND.call_into(kernel, (*sides[0], cos.T.contiguous(), sin.T.contiguous()), *sides[1])
+    return result.reshape(*lead, width, length).transpose(swapped)
 
 
 def rope_tables(

@@ -16,7 +16,7 @@ from typing import Any, Protocol, overload
 from kohakuaccel.errors import CallError, InternalError, KernelError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Trace
-from kohakuaccel.lang.tracing import refuse_nested, tracing
+from kohakuaccel.lang.tracing import Cutting, refuse_nested, tracing
 from kohakuaccel.source import Location, call_site, caller
 from kohakutpu.lang.fingerprint import fingerprint
 from kohakutpu.lang.interface import copied, parameters_of
@@ -59,8 +59,10 @@ class Kernel:
     loc : Location
         The ``def`` line.
     relax : bool
-        Whether a tile goes through memory where its epilogue does not fit a vector core, which the
-        plan then says. Set it to ``False`` to have such a kernel refused.
+        Whether a kernel that asks for more than the machine has is run in another way, which the
+        plan then says: a grid that carries something gets smaller blocks of rows, a tile goes
+        through memory where its epilogue does not fit a vector core. Set it to ``False`` to have
+        such a kernel refused.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -106,10 +108,14 @@ class Kernel:
         CallError
             If there is no such knob.
         """
+        return self.trace_with(knobs, {})
+
+    def trace_with(self, knobs: Mapping[str, Any], sizes: Mapping[Cutting, int]) -> Trace:
+        """Return a trace as `trace` does, with other sizes of blocks where ``sizes`` has them."""
         values = self.knobs | self._checked_knobs(knobs)
         buffers = [copied(buffer) for buffer in self.parameters]
         trace = Trace(self.name, self.loc, buffers, {}, {})
-        with tracing(trace) as tracer:
+        with tracing(trace, sizes) as tracer:
             for name, value in values.items():
                 values[name] = tracer.knob(name) if value is None else value
             result: object = self.function(*(Tensor(buffer) for buffer in buffers), **values)

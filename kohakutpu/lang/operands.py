@@ -78,12 +78,14 @@ def multiply(left: Any, right: Any, loc: Location) -> Product:
     lhs = held[0].operand("left") if isinstance(held[0], Window) else _computed(held[0], loc)
     if not isinstance(held[1], Window):
         what = "a whole buffer" if hasattr(held[1], "buffer") else "a computed value"
-        raise KernelError(
-            f"the right side of `@` is {what}, not a window",
-            loc=loc,
-            fix="write `a[i, k] @ b[j, k]`: row tiles of both operands, and the same K chunk; only "
-            "the left side may be computed",
-        )
+        fix = "write `a[i, k] @ b[j, k]`: row tiles of both operands, and the same K chunk"
+        if what == "a computed value":
+            fix = (
+                "only the left side may be computed: swap them, `value @ a[n, k]`, and the tile is "
+                "the transpose, with the value's rows as its own; or store the value into an "
+                "L.temp(...) and contract windows of that in a later stage"
+            )
+        raise KernelError(f"the right side of `@` is {what}, not a window", loc=loc, fix=fix)
     rhs = held[1].operand("right", beside_value=isinstance(lhs, Computed))
     return Product(lhs, rhs, loc, (regions[0], regions[1]))
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.expr import Const, Expr, as_expr, ceildiv, is_integer
 from kohakuaccel.ir.nodes import Buffer, Tiling
+from kohakuaccel.ir.unknown import tracing as flag
 from kohakuaccel.lang.counts import Tiled
 from kohakuaccel.lang.tracing import Tracer, current
 from kohakuaccel.source import Location, caller
@@ -91,6 +92,9 @@ class Tensor(Elementwise):
             If ``n`` is out of range.
         """
         size = self._size(n, "rows", caller(), None)
+        if isinstance(size, Const) and flag.active:
+            tracer = self._tracer(caller())
+            size = Const(tracer.sizes.get(("rows", self.buffer.name, size.value), size.value))
         count = ceildiv(rows_and_width(self.buffer)[0], size)
         return Tiled(Tiling("rows", self.buffer, size, count))
 

@@ -125,3 +125,24 @@ def test_refusals() -> None:
         ktpu.group_norm(x, 2, ktpu.zeros((5,)), w)
     with pytest.raises(CallError, match=r"x has shape \(6,\)"):
         ktpu.group_norm(w, 2, w, w)
+
+
+@pytest.mark.parametrize("shape", [(1, 6), (2, 5, 12), (2, 3, 5, 6), (1, 9, 7, 48)])
+@pytest.mark.parametrize("groups", [1, 3, 6])
+def test_channels_last(shape: tuple[int, ...], groups: int) -> None:
+    rng = np.random.default_rng(list(shape))
+    values = rng.standard_normal(shape).astype(np.float16)
+    x, w, b = (ktpu.tensor(v) for v in (values, *rng.standard_normal((2, shape[-1]))))
+    ours = ktpu.group_norm(x, groups, w, b, channels_last=True)
+    first = np.ascontiguousarray(np.moveaxis(values, -1, 1))
+    wanted = ktpu.group_norm(ktpu.tensor(first), groups, w, b)
+    assert ours.shape == shape
+    oracle.assert_same_bits(ours.numpy(), np.moveaxis(wanted.numpy(), 1, -1))
+
+
+def test_channels_last_refusals() -> None:
+    one = ktpu.zeros((4,))
+    with pytest.raises(CallError, match=r"x has shape \(2, 3, 6\).*\n[^!]*channels_last=True"):
+        ktpu.group_norm(ktpu.zeros((2, 3, 6)), 2, one, one, channels_last=True)
+    with pytest.raises(CallError, match="4 channels do not fall into 3 groups"):
+        ktpu.group_norm(ktpu.zeros((2, 3, 4)), 3, one, one, channels_last=True)

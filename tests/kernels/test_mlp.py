@@ -13,6 +13,7 @@ from kohakuaccel.errors import CallError, CapacityError
 from kohakutpu import api as ktpu
 from kohakutpu.api import fitting
 from kohakutpu.api.mlp import HIDDEN
+from kohakutpu.kernels import attention
 from kohakutpu.kernels.mlp import gated_mlp, kernel_for, mlp
 from tests.kernels import oracle
 from tests.kernels.statements import ACTIVATIONS, Array, half, wide
@@ -207,8 +208,10 @@ def test_what_fits_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
         del tried[:]
         ktpu.mlp(*tensors)
         assert len(tried) == 1
+        operands = [ktpu.zeros((70, 8)) for _ in range(3)]
+        sizes = [{"block_q": rows, "block_k": 4096} for rows in (64, 4)]
         with pytest.raises(CapacityError):
-            ktpu.attention(*(ktpu.zeros(shape) for shape in ((70, 3), (70, 3), (70, 700))))
+            fitting.run([(attention, operands, knobs) for knobs in sizes])
 
 
 def test_no_rows() -> None:

@@ -115,3 +115,27 @@ def test_refusals() -> None:
     for wrong in ({"width": 7}, {"length": -1}, {"base": 0.0}):
         with pytest.raises(CallError, match="rope_tables: length"):
             ktpu.rope_tables(**{"length": 4, "width": 8, **wrong})
+
+
+@pytest.mark.parametrize("shape", [
+    (1, 2), (5, 8), (7, 64), (2, 3, 33, 64), (9, 6), (3, 130), (1, 1, 2), (2, 0, 8), (0, 4, 8),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+def test_neighbours(shape: tuple[int, ...], dtype: str) -> None:
+    x, tables = normal(*shape), ktpu.rope_tables(*shape[-2:], dtype=dtype)
+    halves = np.concatenate([x[..., ::2], x[..., 1::2]], axis=-1)
+    turned = stated(halves, *(t.numpy() for t in tables))
+    wanted = np.stack(np.split(turned, 2, axis=-1), axis=-1).reshape(shape)
+    for machine in ("tiny", "small"):
+        with ktpu.device("golden", machine=machine, poison=True):
+            given = [ktpu.tensor(t.numpy(), dtype=dtype) for t in tables]
+            ours = ktpu.rope(ktpu.tensor(x), *given, interleaved=True)
+            oracle.assert_same_bits(ours.numpy(), wanted)
+
+
+def test_neighbours_are_halves_of_a_weight_in_another_order() -> None:
+    x, w, tables = normal(9, 40), normal(16, 40, seed=1), ktpu.rope_tables(9, 16)
+    order = [*range(0, 16, 2), *range(1, 16, 2)]
+    apart = ktpu.rope(ktpu.tensor(x) @ ktpu.tensor(w[order]), *tables).numpy()
+    beside = ktpu.rope(ktpu.tensor(x) @ ktpu.tensor(w), *tables, interleaved=True).numpy()
+    oracle.assert_same_bits(beside[:, order], apart)

@@ -223,7 +223,7 @@ def test_what_goes_into_a_tile() -> None:
     with refused("written by contraction only", "acc <<= 1", "Python variable"):
         shifted.trace()
     with refused(
-        "the right side of `@` is a computed value", "b[j, 0] @ (a[i, 0] * 2)", "left side may be"
+        "the right side of `@` is a computed value", "b[j, 0] @ (a[i, 0] * 2)", "swap them"
     ):
         scaled.trace()
     with refused("the right side of `@` is a whole buffer", "a[i, 0] @ b", "b[j, k]"):

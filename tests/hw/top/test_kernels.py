@@ -1,63 +1,20 @@
 """Library kernels on the hardware: the whole memory equals the golden machine's after every run."""
 
 import runpy
-from collections.abc import Iterator
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hw.sim import model
 from hw.sim.model import Variant
 from kohakutpu import api as ktpu
-from kohakutpu import devices, kernels
-from kohakutpu.config import preset
+from kohakutpu import kernels
 from kohakutpu.kernels import wide
 from kohakutpu.kernels.attention import kernel_for
-from tests.hw.top import shapes, twin
+from tests.hw.top import shapes
 
 pytestmark = pytest.mark.cocotb
-
-# Machine, seed of random stalls on every channel of memory, simulator. The slow ones are the rest,
-# and all with assertions.
-PARAMETERS = [
-    ("tiny", 0, Variant.FAST),
-    ("tiny", 7, Variant.FAST),
-    ("small", 0, Variant.FAST),
-    ("duo", 7, Variant.FAST),
-    *(
-        pytest.param(run, marks=pytest.mark.slow)
-        for run in (
-            ("small", 7, Variant.FAST),
-            ("duo", 0, Variant.FAST),
-            ("tiny", 3, Variant.CHECKED),
-            ("small", 3, Variant.CHECKED),
-            ("duo", 3, Variant.CHECKED),
-        )
-    ),
-]
-
-
-@cache
-def library(machine: str, variant: Variant) -> Path:
-    return model.build(preset(machine), variant=variant)
-
-
-@pytest.fixture(params=PARAMETERS, ids=lambda run: f"{run[0]}-{run[1]}-{run[2].value}")
-def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    machine, stalls, variant = request.param
-    kind = devices.Kind(
-        "both",
-        partial(twin.Twin, library=library(machine, variant)),
-        {"stalls": int},
-        twin.no_options,
-    )
-    monkeypatch.setitem(devices.KINDS, "twin", kind)
-    with ktpu.device("twin", machine=machine, stalls=stalls) as session:
-        yield session
-        session.close()
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
