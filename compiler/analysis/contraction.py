@@ -131,12 +131,16 @@ def _check_places(site: Site, tile: Tile) -> None:
             wrong |= index_symbols(view.index[1]) & only_rows
         elif view.kind == "channel_tile":
             wrong = index_symbols(view.index[0]) & only_rows
+        elif view.kind == "column":
+            wrong = index_symbols(view.index[0]) & (
+                only_rows if _is_of_columns(view, tile) else only_columns
+            )
         else:
             continue
-        if wrong and view.kind == "channel_tile":
-            _refuse_row_scalar(view, tile)
         if wrong:
-            right = [str(tile.row), str(tile.col)] if view.kind == "tile" else [str(tile.col)]
+            one = tile.col if _is_of_columns(view, tile) else tile.row
+            sides = {"channel_tile": (tile.col,), "column": (one,)}
+            right = [str(side) for side in sides.get(view.kind, (tile.row, tile.col))]
             raise KernelError(
                 f"`{view}` is indexed the wrong way round: rows of tile `{tile.name}` are "
                 f"`{tile.row}` and its columns are `{tile.col}`",
@@ -147,25 +151,16 @@ def _check_places(site: Site, tile: Tile) -> None:
         _check_symbols(view, tile)
 
 
-def _refuse_row_scalar(view: View, tile: Tile) -> None:
-    """Refuse a buffer of one axis if its elements are the tile's rows and not its columns."""
+def _is_of_columns(view: View, tile: Tile) -> bool:
+    """Tell whether a buffer of one axis is as long as a tile's matrix is wide, and not as high."""
     extent = view.buffer.shape[0]
-    if extent != tile.rows or extent == tile.cols:
-        return
-    raise KernelError(
-        f"`{view}` is one element a row of tile `{tile.name}`; beside a tile, a buffer of one axis "
-        "is one element a column",
-        loc=view.loc,
-        fix="store the tile into an L.temp(...), and work on its rows in a stage over "
-        "temp.rows(n), where a buffer of one axis is one scalar a row",
-        notes=[(tile.loc, f"`{tile.name}` is made here")],
-    )
+    return len(view.buffer.shape) == 1 and extent == tile.cols and extent != tile.rows
 
 
 def _check_symbols(view: View, tile: Tile) -> None:
-    pairs = [(view.buffer.shape[-1], tile.cols, "columns", view.index[-1], tile.col)]
-    if view.kind == "tile":
-        pairs.append((view.buffer.shape[0], tile.rows, "rows", view.index[0], tile.row))
+    rows = view.buffer.shape[0], tile.rows, "rows", view.index[0], tile.row
+    columns = view.buffer.shape[-1], tile.cols, "columns", view.index[-1], tile.col
+    pairs = {"tile": [columns, rows], "column": [rows]}.get(view.kind, [columns])
     for extent, expected, what, index, place in pairs:
         if expected is not None and index == place and differ(extent, expected):
             raise KernelError(

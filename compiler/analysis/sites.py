@@ -146,12 +146,14 @@ class Axis:
 
 def axes(view: View, site: Site) -> tuple[Axis, ...]:
     """Return what each index of a view selects, in elements of the buffer."""
-    buffer = view.buffer
+    buffer, tile = view.buffer, site.tile
+    by_tiles = not any(i.tiling is not None and i.tiling.kind == "rows" for i in site.grid.indices)
+    if view.kind == "column" and tile is not None and by_tiles:
+        return (Axis("rows", rows_of(view), tile.gm * LANES, view.index[0], view.tilings[0]),)
     if view.kind in ("part", "rows", "column"):
         kind = "parts" if view.kind == "part" else "rows"
         extent = stored_elements(buffer) if kind == "parts" else rows_of(view)
         return (Axis(kind, extent, block_of(site.grid, kind), view.index[0], view.tilings[0]),)
-    tile = site.tile
     if view.kind in ("operand", "transposed"):
         assert isinstance(site.statement, Accumulate)
         assert tile is not None

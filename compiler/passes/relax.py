@@ -26,7 +26,7 @@ from kohakuaccel.ir.nodes import (
 from kohakuaccel.source import Location
 from kohakutpu.lang.ir import Tile, TileDecl, loads, tiles_of, walk
 
-ALIKE = {"channel_tile": "channel", "scalar": "scalar", "tile": "rows"}
+ALIKE = {"channel_tile": "channel", "scalar": "scalar", "tile": "rows", "column": "column"}
 
 
 def relaxed(trace: Trace) -> tuple[Trace, list[Buffer]] | None:
@@ -128,6 +128,8 @@ def _comes_apart(grid: Grid) -> bool:
                 return False
             if view.kind == "channel_tile" and view.index[0] != place[1]:
                 return False
+            if view.kind == "column" and view.index[0] != place[0]:
+                return False
     return True
 
 
@@ -148,6 +150,6 @@ def _moved(node: Value, temps: dict[Tile, Buffer], rows: Index) -> Value:
 
 def _rows_of(view: View, rows: Index) -> View:
     kind = ALIKE[view.kind]
-    if kind != "rows":
+    if kind not in ("rows", "column"):
         return View(view.buffer, kind, (), (), view.loc)
     return View(view.buffer, kind, (rows.symbol,), (rows.tiling,), view.loc)

@@ -157,16 +157,6 @@ def test_swapped_residual_and_bias() -> None:
                 acc += a[i, k] @ b[j, k]
             c[i, j] <<= acc + r[i]  # HERE
 
-    @kernel
-    def scalars(a=L.In(M, K), b=L.In(N, K), r=L.In(M), c=L.Out(M, N)):
-        for i, j in grid(a.tiles(2), b.tiles(2)):
-            acc = L.tile(2, 2, 2)
-            for k in sweep(a.chunks32(2)):
-                acc += a[i, k] @ b[j, k]
-            c[i, j] <<= acc * r[i]  # HERE
-
-    with refused("`r[i]` is one element a row of tile `acc`", "r[i]", "rows(n)", notes=1):
-        prove(scalars)
     with refused("`r[j, i]` is indexed the wrong way round", "r[j, i]", "write r[i, j]"):
         prove(residual)
     with refused("`r[i]` is indexed the wrong way round", "r[i]", "write r[j]"):

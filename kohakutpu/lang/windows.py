@@ -29,7 +29,7 @@ WANTED = {
     "channel_tile": (COLUMNS,),
     "part": (("parts",),),
     "rows": (("rows",),),
-    "column": (("rows",),),
+    "column": (("rows", "tiles"),),
 }
 """What an index of each kind of view may count; the first is what a message suggests."""
 BESIDE_VALUE = {**WANTED, "operand": (BLOCKS, ("chunks32", *BLOCKS))}  # a value's columns are K
@@ -125,7 +125,7 @@ class Window(Elementwise):
         if stage == "parts":
             return "part"
         if stage == "tiles":
-            return "channel_tile" if len(self.buffer.shape) == 1 else "tile"
+            return self._kind_beside_tiles(tracer)
         if tracer.grid is not None and cuts_columns(tracer.grid.body):
             if len(self.index) == 2:
                 return "tile"
@@ -138,6 +138,16 @@ class Window(Elementwise):
         one = len(self.buffer.shape) > 1 and self.buffer.shape[-1] == as_expr(1)
         same = tiling is not None and tiling.buffer.shape[-1:] == self.buffer.shape[-1:]
         return "column" if one and not same else "rows"
+
+    def _kind_beside_tiles(self, tracer: Tracer) -> str:
+        shape = self.buffer.shape
+        if len(self.index) == 1 and len(shape) == 2 and shape[-1] == as_expr(1):
+            return "column"
+        if len(shape) != 1 or tracer.grid is None:
+            return "tile"
+        made = tiles_in(tracer.grid.body)
+        rows, columns = ({getattr(tile, side) for tile in made} for side in ("row", "col"))
+        return "column" if self.index and self.index[0] in rows - columns else "channel_tile"
 
     def _is_of_the_grid(self, tracer: Tracer) -> bool:
         """Tell whether the window moves with the rows that the grid runs over."""

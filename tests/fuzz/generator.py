@@ -129,6 +129,9 @@ class Generator(Writer):
             extras.append(self.argument(f"{lead}M, N", (self.m, self.n), self.format()) + "[i, j]")
         if self.chance(0.4):
             extras.append(self.argument("", (), self.format()))
+        if self.chance(0.4):
+            axes, shape = self.pick((("M", (self.m,)), ("M, 1", (self.m, 1))))
+            extras.append(self.argument(f"{lead}{axes}", shape, self.format()) + "[i]")
         gm, gn, nk = self.knob(1, 2, 5), self.knob(1, 2, 4), self.knob(1, 2, 3)
         if self.chance(0.7):
             self.grid(1, "i, j", f"{a}.tiles({gm}), {b}.tiles({gn})")

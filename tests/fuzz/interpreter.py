@@ -152,10 +152,10 @@ class _Run:
         )
 
     def block(self, kind: str) -> int:
-        """How many elements the grid's own tiling of a kind cuts at a time."""
+        """How many elements the grid's own tiling of a kind cuts at a time, 0 if it has none."""
         assert self.grid is not None
         found = [i.tiling for i in self.grid.indices if i.tiling and i.tiling.kind == kind]
-        return self.size(found[0], 0)
+        return self.size(found[0], 0) if found else 0
 
     def span(self, window: Window, axis: int, extent: int, otherwise: int) -> slice:
         size = self.size(window.tilings[axis], otherwise)
@@ -174,9 +174,11 @@ class _Run:
             case "rows":
                 return stored[self.span(window, 0, rows, self.block("rows")), :width]
             case "column" if len(window.buffer.shape) == 1:
-                return stored[0, self.span(window, 0, width, self.block("rows"))][:, None]
+                return stored[0, self.span(window, 0, width, self.block("rows") or sizes[0])][
+                    :, None
+                ]
             case "column":
-                return stored[self.span(window, 0, rows, self.block("rows")), :1]
+                return stored[self.span(window, 0, rows, self.block("rows") or sizes[0]), :1]
             case "channel" | "scalar" | "whole":
                 return stored[:, :width]
             case "channel_tile":

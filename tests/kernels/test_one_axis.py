@@ -1,15 +1,21 @@
 """Buffers of one axis beside tiles: an element a column, or a scalar a row, as their index says."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from compiler.tests.golden import assert_same, contract, run, to_fp16
-from kohakuaccel.lang import dims, sweep, units
+from compiler.analysis import check
+from compiler.pipeline import compile_kernel
+from compiler.tests.golden import assert_same, contract, flush, run, spec_of, to_fp16
+from compiler.tests.refusals import refused
+from kohakuaccel.lang import dims, grid, sweep, units
 from kohakutpu import lang as L
 from kohakutpu.config import preset
 from kohakutpu.lang import kernel
+from kohakutpu.numerics import reduction
 
 pytestmark = pytest.mark.golden
 M, K, N = dims("M, K, N")
@@ -69,3 +75,100 @@ def test_two_axes_say_that_it_is_a_row() -> None:
         expected[rows] = np.where(keep[rows] != 0, product[rows, rows], -np.inf).max(1)
     found = run(rows_on_the_diagonal, a, keep, machine=preset("small"), poison=True)
     assert_same(found, to_fp16(expected))
+
+
+@kernel
+def scaled_tiles(
+    a=L.In(..., M, K), b=L.In(N, K), row=L.In(..., M), one=L.In(M, 1, dtype="fp32"), bias=L.In(N),
+    y=L.Out(..., M, N), *, gm=None, gn=None, nk=None,
+):  # fmt: skip
+    for i, j in grid(a.tiles(gm), b.tiles(gn)):
+        acc = L.tile(gm, gn, nk)
+        for k in sweep(a.chunks32(nk)):
+            acc += a[i, k] @ b[j, k]
+        y[i, j] <<= acc * row[i] + bias[j] - one[i]
+
+
+@kernel
+def reduced_tiles(
+    a=L.In(M, K), b=L.In(N, K), row=L.In(M), most=L.Out(M), total=L.Out(M, 1, dtype="fp32"), *,
+    gm=1, gn=16, nk=1,
+):  # fmt: skip
+    for i, j in grid(a.tiles(gm), b.tiles(gn)):
+        acc = L.tile(gm, gn, nk)
+        for k in sweep(a.chunks32(nk)):
+            acc += a[i, k] @ b[j, k]
+        most[i] <<= L.row_max(acc) * row[i]
+        total[i] <<= L.row_sum(acc)
+
+
+@pytest.mark.parametrize("machine", ["tiny", "duo"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 1), (None, None, None)], ids=str)
+@pytest.mark.parametrize("m", [1, 7, 36])
+def test_scalars_a_row_in_an_epilogue(m: int, sizes: tuple[Any, ...], machine: str) -> None:
+    rng = np.random.default_rng(m)
+    shapes = ((2, m, 50), (21, 50), (2, m), (m, 1), (21,))
+    a, b, row, one, bias = (rng.normal(size=shape).astype(np.float16) for shape in shapes)
+    one = one.astype(np.float32)
+    knobs = dict(zip(("gm", "gn", "nk"), sizes, strict=True))
+    options: Any = {"machine": preset(machine), "poison": True, "seed": m, "knobs": knobs}
+    found = run(scaled_tiles, a, b, row, one, bias, **options)
+    for n in range(2):
+        tile = to_fp16(contract(a[n], b)).astype(np.float32)
+        value = flush(tile * row[n].astype(np.float32)[:, None])
+        value = flush(flush(value + bias.astype(np.float32)) - one)
+        assert_same(found[n], to_fp16(value))
+
+
+@pytest.mark.parametrize("machine", ["tiny", "small"])
+@pytest.mark.parametrize("gm", [1, 2, 5])
+@pytest.mark.parametrize("shape", [(1, 1), (23, 40), (40, 64)])
+def test_rows_of_tiles_are_reduced_into_scalars(
+    shape: tuple[int, int], gm: int, machine: str
+) -> None:
+    rng = np.random.default_rng(shape)
+    a, b, row = (
+        rng.normal(size=size).astype(np.float16)
+        for size in ((shape[0], 70), (shape[1], 70), (shape[0],))
+    )
+    options: Any = {"machine": preset(machine), "poison": True, "seed": gm, "knobs": {"gm": gm}}
+    most, total = run(reduced_tiles, a, b, row, **options)
+    tile = to_fp16(contract(a, b)).astype(np.float32)
+    assert_same(most, to_fp16(flush(tile.max(1) * row.astype(np.float32))))
+    assert_same(total, reduction.row_sum(tile)[:, None])
+
+
+def test_a_scalar_a_row_goes_through_memory_too() -> None:
+    rng = np.random.default_rng(9)
+    shapes = ((70, 40), (75, 40), (70,), (70, 1), (75,))
+    args: list[Any] = [rng.normal(size=shape).astype(np.float16) for shape in shapes]
+    args[3] = args[3].astype(np.float32)
+    small = replace(preset("tiny"), vl1_words=512)
+    knobs: dict[str, Any] = {"gm": 16, "gn": 16, "nk": 1}
+    specs = [spec_of(x) for x in args]
+    assert len(compile_kernel(scaled_tiles, specs, knobs, small).plan.relayouts) == 1
+    found = run(scaled_tiles, *args, machine=small, knobs=knobs, poison=True)
+    assert_same(found, run(scaled_tiles, *args, machine=preset("small"), poison=True))
+
+
+def test_a_scalar_a_row_by_the_index_of_columns_is_refused() -> None:
+    @kernel
+    def swapped(a=L.In(M, K), b=L.In(N, K), s=L.In(M, 1), y=L.Out(M, N)):
+        for i, j in grid(a.tiles(2), b.tiles(2)):
+            acc = L.tile(2, 2, 1)
+            for k in sweep(a.chunks32(1)):
+                acc += a[i, k] @ b[j, k]
+            y[i, j] <<= acc * s[j]  # HERE
+
+    @kernel
+    def other(a=L.In(M, K), b=L.In(N, K), s=L.In(N, 1), y=L.Out(M, N)):
+        for i, j in grid(a.tiles(2), b.tiles(2)):
+            acc = L.tile(2, 2, 1)
+            for k in sweep(a.chunks32(1)):
+                acc += a[i, k] @ b[j, k]
+            y[i, j] <<= acc * s[i]  # HERE
+
+    with refused("`s[j]` is indexed the wrong way round", "s[j]", "write s[i]", notes=1):
+        check(swapped.trace())
+    with refused("`s` has N rows, but tile `acc` is cut from M", "s[i]", "M rows", notes=1):
+        check(other.trace())
