@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohakuaccel.isa import Instruction, Record
+from kohakuaccel.isa import Instruction, Record, Struct
 from kohakutpu import isa
 from kohakutpu.isa import Address, Destination, Extent, Flag, Source
 
@@ -35,7 +35,8 @@ def _make(record: Record, operands: dict[str, Any]) -> Instruction:
 
 
 def _is_extent(record: Record, name: str) -> bool:
-    return any(field.path == f"{name}.limit" for field in record.layout)
+    kind = record.by_name[name].kind
+    return isinstance(kind, Struct) and kind.cls is Extent
 
 
 def fill(buffer: str = "A", **operands: Any) -> Instruction:

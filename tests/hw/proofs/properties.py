@@ -1,6 +1,6 @@
 """Small parts of the hardware beside what must hold of them, whatever their surroundings do."""
 
-from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -9,11 +9,56 @@ from hw.noc.arbiter import RoundRobin
 WIDTH = 2  # of a payload; the parts never look at it
 
 
-class InOrder(wiring.Component):
-    """A buffer gives what it took, in that order, and nothing else.
+def in_order(
+    m: Module,
+    places: int,
+    *,
+    taken: Value,
+    entering: Value,
+    mark: Value,
+    given: Value,
+    leaving: Value,
+) -> Signal:
+    """Assert that what is given is what was taken, in that order, and nothing else.
 
     One element, any, is marked when it goes in; those ahead of it are counted, and when they have
-    left, it must come. What is offered downstream must stay until it is taken.
+    left, it must come.
+
+    Parameters
+    ----------
+    m : Module
+        Where the assertions go.
+    places : int
+        The most that may be inside.
+    taken, entering, mark : Value
+        An element goes in; which one; it may be the marked one.
+    given, leaving : Value
+        An element comes out; which one.
+
+    Returns
+    -------
+    Signal
+        The marked one is inside.
+    """
+    inside = Signal(range(places + 2))
+    m.d.sync += inside.eq(inside + taken - given)
+    m.d.comb += Assert(inside <= places)
+    m.d.comb += Assert(~given | (inside != 0))
+
+    marked, value, ahead = Signal(), Signal.like(entering), Signal.like(inside)
+    with m.If(~marked & taken & mark):
+        m.d.sync += [marked.eq(1), value.eq(entering), ahead.eq(inside - given)]
+    with m.Elif(marked & given):
+        with m.If(ahead == 0):
+            m.d.comb += Assert(leaving == value)
+            m.d.sync += marked.eq(0)
+        with m.Else():
+            m.d.sync += ahead.eq(ahead - 1)
+    return marked
+
+
+class InOrder(wiring.Component):
+    """A buffer gives what it took, in that order, and what it offers stays until it is taken.
 
     Parameters
     ----------
@@ -41,20 +86,15 @@ class InOrder(wiring.Component):
             taken.eq(part.i.valid & part.i.ready),
             given.eq(part.o.valid & part.o.ready),
         ]
-        inside = Signal(range(self._places + 2))
-        m.d.sync += inside.eq(inside + taken - given)
-        m.d.comb += Assert(inside <= self._places)
-        m.d.comb += Assert(~given | (inside != 0))
-
-        marked, value, ahead = Signal(), Signal(WIDTH), Signal.like(inside)
-        with m.If(~marked & taken & self.mark):
-            m.d.sync += [marked.eq(1), value.eq(self.payload), ahead.eq(inside - given)]
-        with m.Elif(marked & given):
-            with m.If(ahead == 0):
-                m.d.comb += Assert(part.o.payload == value)
-                m.d.sync += marked.eq(0)
-            with m.Else():
-                m.d.sync += ahead.eq(ahead - 1)
+        in_order(
+            m,
+            self._places,
+            taken=taken,
+            entering=self.payload,
+            mark=self.mark,
+            given=given,
+            leaving=part.o.payload,
+        )
 
         waited, offered = Signal(), Signal(WIDTH)
         m.d.sync += [waited.eq(part.o.valid & ~part.o.ready), offered.eq(part.o.payload)]

@@ -19,11 +19,16 @@ chformal -lower
 opt -full
 sat -verify -prove-asserts -set-assumes -set rst 0 {mode} -seq 1 -maxsteps {steps} top
 """
-SECONDS = 300
+COUNTEREXAMPLE = "model found for base case"
+SECONDS = 600
 
 
 class Refuted(AssertionError):
-    """An assertion can fail, or was not proved; the message is what the solver said."""
+    """Some inputs make an assertion fail; the message is what the solver said of them."""
+
+
+class Unproved(AssertionError):
+    """The solver found neither a proof nor such inputs; the message is what it said."""
 
 
 def prove(component: wiring.Component, folder: Path, steps: int, *, unbounded: bool = False) -> str:
@@ -48,7 +53,9 @@ def prove(component: wiring.Component, folder: Path, steps: int, *, unbounded: b
     Raises
     ------
     Refuted
-        If the proof fails.
+        If an assertion does not hold.
+    Unproved
+        If steps were too few for the induction, or the script failed.
     """
     (folder / "top.il").write_text(rtlil.convert(component, name="top"))
     mode = "-tempinduct" + ("" if unbounded else " -tempinduct-baseonly")
@@ -57,5 +64,5 @@ def prove(component: wiring.Component, folder: Path, steps: int, *, unbounded: b
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     said = done.stdout + done.stderr
     if done.returncode:
-        raise Refuted(said[-2000:])
+        raise (Refuted if COUNTEREXAMPLE in said else Unproved)(said[-2000:])
     return said
