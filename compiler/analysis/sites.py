@@ -90,7 +90,7 @@ class Site:
 
 
 def is_fused(grid: Grid) -> bool:
-    """Tell whether a grid carries state, contracts computed values, or contracts rows.
+    """Tell whether a grid carries state, contracts computed values, or cuts rows into columns.
 
     Its tiles and values have shapes of their own, which :mod:`compiler.analysis.frames` compares;
     in any other grid all windows of a statement are cut alike.
@@ -99,6 +99,7 @@ def is_fused(grid: Grid) -> bool:
     return any(
         isinstance(s, Assign)
         or (isinstance(s, TileDecl) and by_rows)
+        or (isinstance(s, Store) and by_rows and s.view.kind == "tile")
         or (isinstance(s, Accumulate) and isinstance(s.lhs, Computed))
         for s in inside(grid.body)
     )

@@ -35,6 +35,7 @@ __all__ = [
     "Stats",
     "Tensor",
     "Tuning",
+    "abs",
     "attention",
     "clamp",
     "concat",
@@ -50,6 +51,7 @@ __all__ = [
     "maximum",
     "minimum",
     "mlp",
+    "neg",
     "profile",
     "recip",
     "reset_stats",
@@ -63,6 +65,16 @@ __all__ = [
     "where",
     "zeros",
 ]
+
+
+def neg(x: Tensor) -> Tensor:
+    """Return ``-x``."""
+    return elementwise.unary("neg", x)
+
+
+def abs(x: Tensor) -> Tensor:
+    """Return the magnitude of each element."""
+    return elementwise.unary("abs", x)
 
 
 def exp2(x: Tensor) -> Tensor:

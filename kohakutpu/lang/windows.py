@@ -126,11 +126,10 @@ class Window(Elementwise):
             return "part"
         if stage == "tiles":
             return self._kind_beside_tiles(tracer)
-        if tracer.grid is not None and cuts_columns(tracer.grid.body):
-            if len(self.index) == 2:
-                return "tile"
-            if len(self.buffer.shape) == 1 and self._is_of_the_columns(tracer):
-                return "channel_tile"
+        if len(self.index) == 2 and self._cuts_columns(tracer):
+            return "tile"
+        if len(self.buffer.shape) == 1 and self._is_of_the_columns(tracer):
+            return "channel_tile"
         tiling = stage_tiling(tracer, "rows")
         whole = tiling is not None and len(tiling.buffer.shape) != 1
         if len(self.buffer.shape) == 1:
@@ -138,6 +137,12 @@ class Window(Elementwise):
         one = len(self.buffer.shape) > 1 and self.buffer.shape[-1] == as_expr(1)
         same = tiling is not None and tiling.buffer.shape[-1:] == self.buffer.shape[-1:]
         return "column" if one and not same else "rows"
+
+    def _cuts_columns(self, tracer: Tracer) -> bool:
+        """Tell whether rows are worked on by columns: in all the grid, or by the second index."""
+        if tracer.grid is not None and cuts_columns(tracer.grid.body):
+            return True
+        return self.index[1] != self.index[0] and tracer.tiling(self.index[1]) is not None
 
     def _kind_beside_tiles(self, tracer: Tracer) -> str:
         shape = self.buffer.shape
@@ -156,10 +161,14 @@ class Window(Elementwise):
 
     def _is_of_the_columns(self, tracer: Tracer) -> bool:
         """Tell whether the window is cut along columns: by loops alone, or as a tile's columns."""
-        grid = tracer.grid
-        own = {index.symbol for index in grid.indices} if grid is not None else set[Symbol]()
+        grid, tiling = tracer.grid, tracer.tiling(self.index[0]) if self.index else None
+        if tiling is not None and tiling.kind == "chunks32":
+            return True
+        if grid is None or not cuts_columns(grid.body):
+            return False
+        own = {index.symbol for index in grid.indices}
         symbols = frozenset[Symbol]().union(*(index.symbols() for index in self.index))
-        if grid is None or not symbols & own:
+        if not symbols & own:
             return bool(symbols)
         made = tiles_in(grid.body)
         rows = {tile.row for tile in made if tile.row is not None}
@@ -285,8 +294,10 @@ def stage_kind(tracer: Tracer, loc: Location) -> str:
 
 
 def grid_kinds(grid: Grid) -> set[str]:
-    """Return the kinds of tiling a grid runs over; K chunks belong to contractions."""
+    """Return the kinds of tiling a grid runs over; chunks go with rows or with contractions."""
     kinds = {index.tiling.kind for index in grid.indices if index.tiling is not None}
+    if "rows" in kinds:
+        kinds.discard("chunks32")
     return {"tiles" if kind == "chunks32" else kind for kind in kinds}
 
 

@@ -156,6 +156,8 @@ def test_sign(function: Any, reference: Any) -> None:
     ("function", "reference"),
     [
         (ktpu.exp2, np.exp2),
+        (ktpu.neg, np.negative),
+        (ktpu.abs, np.abs),
         (ktpu.log2, np.log2),
         (ktpu.recip, np.reciprocal),
         (ktpu.rsqrt, lambda x: 1 / np.sqrt(x)),
