@@ -9,7 +9,7 @@ from kohakuaccel.ir.expr import Const, Expr, Symbol, ceildiv
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store, Tiling, Trace, View
 from kohakuaccel.lang.tracing import indices_of
 from kohakutpu.config import KBLOCK, LANES
-from kohakutpu.lang.frames import view_frame
+from kohakutpu.lang.frames import block_size, view_frame
 from kohakutpu.lang.ir import (
     Accumulate,
     Assign,
@@ -149,8 +149,9 @@ def axes(view: View, site: Site) -> tuple[Axis, ...]:
     """Return what each index of a view selects, in elements of the buffer."""
     buffer, tile = view.buffer, site.tile
     by_tiles = not any(i.tiling is not None and i.tiling.kind == "rows" for i in site.grid.indices)
-    if view.kind == "column" and tile is not None and by_tiles:
-        return (Axis("rows", rows_of(view), tile.gm * LANES, view.index[0], view.tilings[0]),)
+    if view.kind == "column" and by_tiles and (tile is not None or view.tilings[0] is not None):
+        size = tile.gm * LANES if tile is not None else block_size(view.tilings[0], Const(1))
+        return (Axis("rows", rows_of(view), size, view.index[0], view.tilings[0]),)
     if view.kind in ("part", "rows", "column"):
         kind = "parts" if view.kind == "part" else "rows"
         extent = stored_elements(buffer) if kind == "parts" else rows_of(view)

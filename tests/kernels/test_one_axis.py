@@ -172,3 +172,25 @@ def test_a_scalar_a_row_by_the_index_of_columns_is_refused() -> None:
         check(swapped.trace())
     with refused("`s` has N rows, but tile `acc` is cut from M", "s[i]", "M rows", notes=1):
         check(other.trace())
+
+
+def test_states_of_a_grid_over_tiles_leave_as_scalars() -> None:
+    @kernel
+    def most(a=L.In(M, K), b=L.In(N, K), y=L.Out(M), z=L.Out(M, 1)):
+        for i in grid(a.tiles(4)):
+            best = L.state(-math.inf)
+            for j in sweep(b.rows(32)):
+                acc = L.tile()
+                for c in sweep(a.chunks32(1)):
+                    acc += a[i, c] @ b[j, c]
+                best <<= L.maximum(best, L.row_max(acc))
+            y[i] <<= best
+            z[i] <<= best
+
+    rng = np.random.default_rng(8)
+    a, b = (rng.normal(size=shape).astype(np.float16) for shape in ((33, 40), (70, 40)))
+    expected = to_fp16(contract(a, b)).max(1)
+    for machine in ("tiny", "duo"):
+        y, z = run(most, a, b, machine=preset(machine), poison=True, seed=1)
+        assert_same(y, expected)
+        assert_same(z, expected[:, None])

@@ -17,6 +17,7 @@ from kohakutpu import kernels
 from kohakutpu import lang as L
 from kohakutpu.lang import Kernel, kernel
 from tests.hw.top.test_kernels import normal, t
+from tests.kernels import test_columns, test_moved_rows, test_one_axis
 
 OTHERS = [("tiny", 7), ("small", 0), ("duo", 7)]
 RUNS = [
@@ -84,6 +85,17 @@ def test_layers_with_channels(both: Any) -> None:
     ktpu.group_norm(t(1, 5, 6), 2, t(6, seed=1), t(6, seed=2), channels_last=True).numpy()
     x, up, down = t(9, 40), t(70, 40, seed=1), t(20, 70, seed=2)
     ktpu.mlp(x, up, down, up_bias=t(70), down_bias=t(20), activation="silu").numpy()
+
+
+def test_scalars_a_row_and_columns(both: Any) -> None:
+    a, b, bias = t(2, 21, 40), t(13, 40, seed=1), t(13, seed=3)
+    one = ktpu.tensor(normal(21, 1).astype(np.float32), dtype="fp32")
+    test_one_axis.scaled_tiles(a, b, t(2, 21, seed=2), one, bias, gm=2, gn=2, nk=1)
+    test_one_axis.reduced_tiles(t(23, 40), t(40, 40, seed=1), t(23, seed=2))
+    x, w, s = t(9, 70), t(70, seed=1), t(9, seed=2)
+    test_columns.inside(x, w, s)
+    test_columns.beside(x, w, s)
+    test_moved_rows.reduced(t(12, 21), t(6, 21), n=2)
 
 
 @kernel
