@@ -8,37 +8,31 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from compiler.analysis import check, check_capacity, check_specialised
+from compiler.compilation import Compilation, Shape
+from compiler.fallback import again
 from compiler.listing import listing
 from compiler.passes.choose import choose_knobs
 from compiler.passes.encode import encode
-from compiler.passes.narrow import narrower
-from compiler.passes.place import THRIFT, Placed, Round, place_stages
-from compiler.passes.relax import relaxed
-from compiler.passes.roll import Line, roll
+from compiler.passes.place import THRIFT, place_stages
+from compiler.passes.roll import roll
 from compiler.passes.simplify import merge_syncs, simplify
 from compiler.passes.specialise import ArgSpec, Print, Specialised, specialise
-from compiler.passes.stage import Part, cut
+from compiler.passes.stage import cut
 from compiler.passes.synchronise import unit_trees
 from compiler.plan import Plan, flat, make_plan
-from compiler.program import UnitTree
 from compiler.tree import show_trees, verify_trees
 from kohakuaccel.errors import CapacityError, InternalError, KernelError
 from kohakuaccel.image import Image
-from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Trace
-from kohakuaccel.lang.tracing import Cutting
 from kohakutpu import isa
 from kohakutpu.config import Machine
 from kohakutpu.lang import Kernel
 
 __all__ = ["ArgSpec", "Compiled", "Print", "compile_kernel"]
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -66,33 +60,6 @@ class Compiled:
     def disassemble(self) -> str:
         """Return the instructions of every unit, the lines of the kernel above what they became."""
         return listing(self.image)
-
-
-@dataclass(eq=False, slots=True)
-class Compilation:
-    """A kernel on its way: what the passes so far have made of it."""
-
-    kernel: Kernel
-    specs: Sequence[ArgSpec]
-    knobs: Mapping[str, Any]
-    machine: Machine
-    out_strides: Sequence[Shape | None] = ()
-    trace: Trace | None = None
-    program: Specialised | None = None
-    env: dict[Symbol, int] = field(default_factory=dict[Symbol, int])
-    stages: list[Part] = field(default_factory=list[Part])
-    placed: list[Placed | Round] = field(default_factory=list["Placed | Round"])
-    trees: list[UnitTree] = field(default_factory=list[UnitTree])
-    programs: list[tuple[UnitTree, list[Line]]] = field(
-        default_factory=list[tuple[UnitTree, "list[Line]"]]
-    )
-    image: Image | None = None
-    thrift: int = 0
-    relayouts: list[str] = field(default_factory=list[str])
-    relax: bool = True
-    sizes: dict[Cutting, int] = field(default_factory=dict[Cutting, int])
-    refused: CapacityError | None = None  # the first one, of the kernel as it is written
-    narrowed: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
 
 
 class Pass(Protocol):
@@ -337,7 +304,8 @@ def compile_kernel(
             step.run(state)
             step.verify(state)
         except CapacityError as error:
-            steps = _again(state, step.name, error)
+            names = [one.name for one in PASSES]
+            steps = [*PASSES[names.index(again(state, step.name, error)) :]]
             continue
         except KernelError as error:  # of sizes that nobody has written
             raise state.refused or error from None
@@ -355,59 +323,3 @@ def compile_kernel(
         [*state.narrowed.values(), *state.relayouts],
     )
     return Compiled(state.image, plan, program.out_specs, program.prints)
-
-
-def _again(state: Compilation, name: str, error: CapacityError) -> list[Pass]:
-    """Return the passes to run again after one has found that something does not fit.
-
-    Programs that need too many address registers are placed with fewer places. If the kernel may, a
-    fused grid gets smaller blocks of rows, and an epilogue that its core does not hold goes through
-    memory.
-    """
-
-    def since(first: str) -> list[Pass]:
-        return [*PASSES[[step.name for step in PASSES].index(first) :]]
-
-    if name == "roll" and state.thrift + 1 < len(THRIFT):
-        state.thrift += 1
-        return since("place")
-    if name not in ("specialise", "place") or not state.relax:
-        raise state.refused or error
-    if _narrow(state, error):
-        return since("specialise")
-    if state.refused is not None or name != "place" or state.relayouts:
-        raise state.refused or error
-    found = relaxed(_traced(state))
-    if found is None:
-        raise error
-    state.trace, temps = found
-    for temp in temps:
-        shape = " x ".join(str(extent.evaluate(state.env)) for extent in temp.shape)
-        nbytes = 2 * prod(extent.evaluate(state.env) for extent in temp.shape)
-        state.relayouts.append(
-            f"`{temp.name}` ({shape}, {nbytes:,} bytes an element of the batch) goes through "
-            f"memory at line {temp.loc.line}: {error.message}; {error.fix} to avoid it"
-        )
-    return since("specialise")
-
-
-def _narrow(state: Compilation, error: CapacityError) -> bool:
-    """Trace again with smaller blocks of rows, if that can help, and say so in the plan."""
-    sizes = narrower(_traced(state), state.sizes, error.loc)
-    if sizes is None:
-        return False
-    state.refused = state.refused or error
-    try:
-        trace = state.kernel.trace_with(state.knobs, sizes)
-        check(trace)
-    except KernelError:
-        return False  # something else in the kernel says how many rows there are
-    state.trace = trace
-    for (_, buffer, written), size in sizes.items():
-        if state.sizes.get(("rows", buffer, written)) != size:
-            state.narrowed[buffer, written] = (
-                f"blocks of {size} rows of `{buffer}` take the place of those of {written}, and "
-                f"nothing goes through memory: {state.refused.message}"
-            )
-    state.sizes = sizes
-    return True
