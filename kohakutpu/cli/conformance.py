@@ -125,11 +125,10 @@ def _nothing(select: str) -> CallError:
 
 def _run(name: str, machine: Machine, select: str, source: Path | None) -> Outcome:
     started = time.perf_counter()
-    tallies: list[coverage.Tally] = []
+    made: list[tuple[Case, Trace]] = []
     if source is None:
         made = _generate(machine, select)
         cases = [case for case, _ in made]
-        tallies = coverage.measure(made)
     else:
         cases = [case for case in _frozen(source, machine) if fnmatchcase(case.name, select)]
         if not cases:
@@ -139,8 +138,10 @@ def _run(name: str, machine: Machine, select: str, source: Path | None) -> Outco
         verdicts = _watched(cases, played, machine)
     finally:
         played.close()
+    pairs = zip(made, verdicts, strict=True) if made else ()
+    tallies = coverage.measure(pair for pair, verdict in pairs if not verdict.skipped)
     seconds = time.perf_counter() - started
-    return Outcome(name, machine.name, tuple(verdicts), tuple(tallies), seconds)
+    return Outcome(name, machine.name, tuple(verdicts), tuple(tallies if made else ()), seconds)
 
 
 def _frozen(source: Path, machine: Machine) -> list[Case]:

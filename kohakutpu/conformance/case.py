@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kohakuaccel.image import Image, UnitProgram
 from kohakutpu import isa
@@ -53,6 +53,9 @@ class Case:
         Node of each unit with a program, and the instructions it executes.
     macs : int
         Multiply-accumulates of all clusters.
+    reach : int
+        Bytes of memory that a device must have: instructions may ask for places outside of all
+        regions, and nobody looks at what they get.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Case:
     signature: tuple[bytes, ...]
     instructions: tuple[tuple[int, int], ...]
     macs: int
+    reach: int = field(compare=False)  # of a run that faults, it depends on who is faster
 
     @property
     def group(self) -> str:
@@ -120,5 +124,6 @@ def settle(
         signature=() if stop else tuple(bytes(c) for c in interpreter.memory.regions.values()),
         instructions=() if stop else interpreter.executed,
         macs=0 if stop else interpreter.macs,
+        reach=interpreter.memory.reach,
     )
     return case, Trace(interpreter.reached)

@@ -46,6 +46,7 @@ def write(directory: Path, machine: Machine, cases: Iterable[Case]) -> int:
                 "fault": None if case.stop is None else _stop(case.stop),
                 "instructions": dict(case.instructions),
                 "macs": case.macs,
+                "memory": case.reach,
             }
         )
     index = {
@@ -104,6 +105,7 @@ def _case(directory: Path, entry: dict[str, Any]) -> Case:
         signature=tuple(after),
         instructions=tuple((int(node), n) for node, n in entry["instructions"].items()),
         macs=entry["macs"],
+        reach=int(entry["memory"]),
     )
 
 

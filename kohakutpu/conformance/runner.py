@@ -110,9 +110,11 @@ def judge(case: Case, device: Device) -> Verdict:
 def gap(case: Case, nbytes: int, memory_bytes: int) -> int | None:
     """Return the first byte address where programs fit between the regions of a case.
 
-    None if they fit nowhere, or a region is outside of memory.
+    None if they fit nowhere, or the case needs more memory.
     """
-    if any(address + len(content) > memory_bytes for address, content in case.memory):
+    if case.reach > memory_bytes or any(
+        address + len(content) > memory_bytes for address, content in case.memory
+    ):
         return None
     place = 0
     for address, content in sorted(case.memory):

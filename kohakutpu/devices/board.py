@@ -328,13 +328,14 @@ def _pieces(nbytes: int, where: str) -> Iterator[tuple[int, int]]:
     done = 0
 
     def describe(seconds: float) -> str:
-        left = seconds * (nbytes - done) / done if done else 0.0
+        left = seconds * (nbytes - done) / done
         return f"{done:,} of {nbytes:,} bytes {where}, about {left:.0f} s left"
 
     progress = Progress(describe)
     try:
-        for done in range(0, nbytes, step):
-            yield done, min(nbytes, done + step)
+        for start in range(0, nbytes, step):
+            done = min(nbytes, start + step)
+            yield start, done
             progress.update()
     finally:
         progress.close()

@@ -1,10 +1,12 @@
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
 
 from kohakutpu.cli.main import cli
+from kohakutpu.conformance import runner
 from kohakutpu.devices.golden import GoldenDevice
 
 pytestmark = pytest.mark.conformance
@@ -26,7 +28,19 @@ def test_a_part_on_the_golden_machine(tmp_path: Path) -> None:
     (told,) = json.loads(output.read_text())
     assert told["machine"] == "tiny"
     assert all(case["passed"] for case in told["cases"])
-    assert 'failures="0"' in junit.read_text()
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert (suite.get("failures"), suite.get("skipped")) == ("0", "0")
+    assert [case.get("name") for case in suite] == [case["name"] for case in told["cases"]]
+    assert {case.get("classname") for case in suite} == {"tiny.pipeline"}
+
+
+def test_what_was_not_run_is_not_covered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(runner, "gap", lambda *_: None)
+    output = tmp_path / "verdicts.json"
+    ktpu("--select", "pipeline/*", "--json", str(output))
+    (told,) = json.loads(output.read_text())
+    assert all(case["skipped"] for case in told["cases"])
+    assert {tally["met"] for tally in told["coverage"]} == {0}
 
 
 def test_exported_cases_run_as_well(tmp_path: Path) -> None:

@@ -140,6 +140,15 @@ def test_a_case_that_does_not_fit_is_skipped_and_says_so() -> None:
     assert verdict.skipped == "the device has 1024 bytes of memory"
 
 
+def test_memory_that_a_case_only_asks_for_counts() -> None:
+    given = case("fault/MEMORY/VFILL-row")
+    assert given.reach == TINY.dram_words * 32
+    device = Lying()
+    assert judge(given, device).passed
+    device.memory_bytes -= 32
+    assert judge(given, device).skipped
+
+
 def test_another_machine_is_refused() -> None:
     with pytest.raises(ValueError, match=r"is for the machine .* and the device golden plays"):
         judge(case(WINDOW), GoldenDevice(preset("small")))
@@ -173,7 +182,9 @@ def test_frozen_cases_are_the_same(tmp_path: Path) -> None:
     cases.append(case(WRONG))
     assert len(cases) > 15
     assert export.write(tmp_path, TINY, cases) == len(cases)
-    assert export.read(tmp_path) == cases
+    again = export.read(tmp_path)
+    assert again == cases
+    assert [found.reach for found in again] == [given.reach for given in cases]
 
 
 @pytest.mark.parametrize(

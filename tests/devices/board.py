@@ -17,6 +17,9 @@ CLOCK = 12_000_000
 BAUD = 9600
 """What the host is told: a simulation is slower than a board, and timeouts follow the rate."""
 
+SLOW_BAUD = 1200
+"""Where nothing is lost, and so nobody waits for it: the machine that simulates may be busy."""
+
 
 @cache
 def library() -> Path:

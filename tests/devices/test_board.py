@@ -1,7 +1,6 @@
 """The user's way to a board, without a board: serial pins, a pseudo-terminal, pyserial, the API."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 
@@ -19,20 +18,6 @@ from tests.devices.board import BAUD, MEMORY_WORDS, BadLine, Board
 
 pytestmark = pytest.mark.cocotb
 IMAGES = 8
-
-
-@pytest.fixture(scope="module")
-def power(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
-    board = Board(tmp_path_factory.mktemp("board"))
-    yield board
-    board.close()
-
-
-@pytest.fixture
-def board(power: Board) -> Iterator[Board]:
-    power.plug()
-    yield power
-    power.unplug()
 
 
 def opened(board: Board, **options: int) -> Session:

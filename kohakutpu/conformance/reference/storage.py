@@ -67,15 +67,25 @@ class Memory:
         Its size.
     regions : mapping of int to bytes
         Contents by byte address; only these places may be written.
+
+    Attributes
+    ----------
+    reach : int
+        One past the last byte that instructions asked for, where memory has it.
     """
 
     def __init__(self, words: int, regions: Mapping[int, bytes]) -> None:
         self.nbytes = words * WORD_BYTES
+        self.reach = 0
         self.regions = {start: bytearray(content) for start, content in regions.items()}
 
     def holds(self, address: int, nbytes: int) -> bool:
         """Return whether bytes from a byte address on are all within memory."""
-        return address + nbytes <= self.nbytes
+        end = address + nbytes
+        if end > self.nbytes:
+            return False
+        self.reach = max(self.reach, end)
+        return True
 
     def read(self, address: int, nbytes: int) -> bytes | None:
         """Return bytes; None if a test does not say what they are."""
