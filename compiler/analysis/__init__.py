@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from compiler.analysis.bounds import check_affine, check_bounds, check_sizes
 from compiler.analysis.capacity import check_capacity
-from compiler.analysis.contraction import check_sweeps, check_tiles
 from compiler.analysis.coverage import check_coverage, check_written
 from compiler.analysis.extents import check_extents, check_geometry, check_shapes
 from compiler.analysis.frames import check_frames
@@ -16,6 +15,8 @@ from compiler.analysis.numerics import warn_of_hazards
 from compiler.analysis.settled import check_settled
 from compiler.analysis.sites import Site, sites
 from compiler.analysis.states import check_states
+from compiler.analysis.sweeps import check_sweeps
+from compiler.analysis.tiles import check_tiles
 from kohakuaccel.ir.nodes import Trace
 from kohakuaccel.ir.verifier import verify
 
