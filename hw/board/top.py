@@ -1,26 +1,45 @@
 """What is between a system and the pins of a board."""
 
-from amaranth.hdl import Elaboratable, Module
+from amaranth.hdl import ClockDomain, Elaboratable, Module
 from amaranth.lib import io, wiring
+
+from hw.board.clock import Pll
 
 
 class BoardTop(Elaboratable):
-    """A system on a board: its serial line, and a light for each thing worth knowing.
+    """A system on a board: its clock, its serial line, and a light for each thing worth knowing.
 
     Parameters
     ----------
     system : amaranth.lib.wiring.Component
         With the ports ``receive``, ``transmit``, ``listening`` and ``finished``.
+    oscillator, frequency : int
+        Hz of the board's oscillator, and of the system; a PLL makes the one from the other.
     lights : int
-        LEDs of the board that may be used.
+        LEDs of the board, as far as there is a use for them.
+
+    Raises
+    ------
+    ValueError
+        If no PLL makes that frequency.
     """
 
-    def __init__(self, system: wiring.Component, lights: int = 2) -> None:
+    def __init__(
+        self, system: wiring.Component, oscillator: int, frequency: int, lights: int
+    ) -> None:
         self._system, self._lights = system, lights
+        self._pll = Pll(oscillator, frequency) if frequency != oscillator else None
 
     def elaborate(self, platform) -> Module:
-        """Ask the platform for pins; its default clock is the system's."""
+        """Ask the platform for pins; without a PLL its default clock is the system's."""
         m = Module()
+        if self._pll is not None:
+            m.domains.sync = ClockDomain("sync")
+            m.submodules.pll = pll = self._pll
+            m.submodules.clock = clock = io.Buffer(
+                "i", platform.request(platform.default_clk, dir="-")
+            )
+            m.d.comb += pll.clock.eq(clock.i)
         m.submodules.system = system = self._system
         serial = platform.request("uart", dir={"rx": "-", "tx": "-", "rts": "-", "dtr": "-"})
         m.submodules.receive = receive = io.Buffer("i", serial.rx)

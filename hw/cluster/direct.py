@@ -79,16 +79,21 @@ class DirectWriter(wiring.Component):
             with m.If(is_scales & ~fields.first):
                 m.d.comb += [here_base.eq(resumed_base), here_column.eq(resumed_column)]
 
-        width = Signal(LOCAL_BITS)
-        m.d.comb += width.eq(Mux(is_clear, clear.words, landing.detail))
-        row_done = here_column + 1 == width
+        # Where in its rectangle a CLEAR is is known a cycle ahead: whether it is taken hangs on it.
+        at_end, in_last_row = Signal(), Signal()
+        clear_row_done, clear_last_row = Signal(), Signal()
+        m.d.comb += [
+            clear_row_done.eq(Mux(started, at_end, clear.words == 1)),
+            clear_last_row.eq(Mux(started, in_last_row, clear.rows == 1)),
+        ]
+        row_done = Mux(is_clear, clear_row_done, here_column + 1 == landing.detail)
         # A lane is complete; scales have an entry at each position.
         number = piece_number(k, self.position)
         last_piece = number.all() if len(number) else Const(1)
         entry_done = is_scales | last_piece
         final = Signal()
         with m.If(is_clear):
-            m.d.comb += final.eq(last_piece & row_done & (row + 1 == clear.rows))
+            m.d.comb += final.eq(last_piece & clear_row_done & clear_last_row)
         with m.Elif(is_scales):
             m.d.comb += final.eq(self.position == fields.last_element >> 1)
         with m.Else():
@@ -125,6 +130,8 @@ class DirectWriter(wiring.Component):
                 base.eq(following_base),
                 column.eq(following_column),
                 row.eq(row + row_done),
+                at_end.eq(Mux(clear_row_done, clear.words == 1, here_column + 2 == clear.words)),
+                in_last_row.eq(Mux(clear_row_done, row + 2 == clear.rows, clear_last_row)),
             ]
         with m.If(finishes):
             m.d.sync += [started.eq(0), row.eq(0)]

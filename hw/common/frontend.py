@@ -41,6 +41,7 @@ class State(enum.Enum, shape=4):
     POST = 9
     HALTED = 10
     FAULT = 11
+    RESOLVED = 12
 
 
 class FrontEnd(wiring.Component):
@@ -165,6 +166,8 @@ class FrontEnd(wiring.Component):
         top = (depth - 1)[: len(depth)]
         cause = Signal(Cause)
         step = Signal.like(resolver.step)
+        # Of LOOP, END: found while waiting, acted upon when executed.
+        is_void, is_over = Signal(), Signal()
 
         # One read port: the register of a step, or of SETA, ADDA, LOOP.
         adda, seta, loop = (Fields(r, word) for r in (isa.ADDA, isa.SETA, isa.LOOP))
@@ -233,7 +236,9 @@ class FrontEnd(wiring.Component):
             with m.Case(State.RESOLVE):
                 m.d.sync += step.eq(step + 1)
                 with m.If(resolver.last):
-                    m.d.sync += state.eq(State.HAND)
+                    m.d.sync += state.eq(State.RESOLVED)
+            with m.Case(State.RESOLVED):
+                m.d.sync += state.eq(State.HAND)
             with m.Case(State.HAND):
                 m.d.comb += self.hand.eq(1 << target)
                 with m.If(self.taken.bit_select(target, 1)):
@@ -273,18 +278,19 @@ class FrontEnd(wiring.Component):
                 m.d.sync += state.eq(State.NEXT)
 
         executes = (state == State.EXECUTE) & self.i.ready
+        m.d.sync += [is_void.eq(added == 0), is_over.eq(count.data == 1)]
         with m.If(executes):
             with m.If(is_one["SETA"] | is_one["ADDA"]):
                 m.d.comb += set_register.en.eq(1)
                 m.d.sync += is_set.bit_select(set_register.addr, 1).eq(1)
             with m.If(is_one["LOOP"]):
-                with m.If(added == 0):
+                with m.If(is_void):
                     m.d.sync += skipped.eq(1)
                 with m.Else():
                     m.d.comb += [self.push.eq(1), set_count.en.eq(1)]
                     m.d.sync += depth.eq(depth + 1)
             with m.If(is_one["END"]):
-                with m.If(count.data == 1):
+                with m.If(is_over):
                     m.d.comb += self.pop.eq(1)
                     m.d.sync += depth.eq(top)
                 with m.Else():

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.queue import UNPOSTED
 from hw.common.semaphores import Arrival
 from hw.noc.arbiter import RoundRobin
+from hw.noc.buffer import ElasticBuffer
 from hw.noc.flit import Flit, Kind
 
 
@@ -29,7 +30,9 @@ class Poster(wiring.Component):
     posted : Out(1), one for each source
         All of it is sent, in this cycle.
     own : Out(stream of Arrival)
-        To the unit's semaphores.
+        To the unit's semaphores, a cycle later.
+    arrived : Out(1)
+        None is on its way to them.
     o : Out(stream of Flit)
         To other nodes.
     """
@@ -42,6 +45,7 @@ class Poster(wiring.Component):
                 "unposted": In(UNPOSTED).array(sources),
                 "posted": Out(1).array(sources),
                 "own": Out(stream.Signature(Arrival)),
+                "arrived": Out(1),
                 "o": Out(stream.Signature(Flit)),
             }
         )
@@ -62,13 +66,17 @@ class Poster(wiring.Component):
         m.d.comb += slot.eq(post)
         asks = arbiter.grant.any() & slot.valid
         is_own = slot.node == self._node
-        sent = Mux(is_own, self.own.ready, self.o.ready) | ~slot.valid
+        # Who posts and who waits are far from each other.
+        m.submodules.own_post = own = ElasticBuffer(Arrival)
+        wiring.connect(m, own.o, wiring.flipped(self.own))
+        sent = Mux(is_own, own.i.ready, self.o.ready) | ~slot.valid
         last = second | ~chosen.posts[1].valid
         m.d.comb += [
-            self.own.valid.eq(asks & is_own),
-            self.own.payload.semaphore.eq(slot.semaphore),
-            self.own.payload.node.eq(self._node),
-            self.own.payload.pc.eq(chosen.pc),
+            own.i.valid.eq(asks & is_own),
+            own.i.payload.semaphore.eq(slot.semaphore),
+            own.i.payload.node.eq(self._node),
+            own.i.payload.pc.eq(chosen.pc),
+            self.arrived.eq(~own.o.valid),
             self.o.valid.eq(asks & ~is_own),
             self.o.payload.dest.eq(1 << slot.node),
             self.o.payload.kind.eq(Kind.POST),

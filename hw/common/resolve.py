@@ -1,8 +1,8 @@
 """Operands that use address registers, one a cycle through one adder.
 
 The operands of an engine instruction that use a register are its *steps*. In step ``s`` the
-register is read, and the result is kept in slot ``s``; when all steps are done the slots and the
-fields of the word together are what the engine is handed.
+register is read, in the cycle after it the result is kept in slot ``s``; when all steps are done
+the slots and the fields of the word together are what the engine is handed.
 """
 
 from collections.abc import Callable, Sequence
@@ -123,7 +123,7 @@ class Resolver(wiring.Component):
     last : Out(1)
         It is the last one.
     o_0, o_1, o_2 : Out(resolved)
-        What each engine would be handed, the cycle after the last step.
+        What each engine would be handed, from two cycles after the last step on.
     """
 
     def __init__(self, node: Node) -> None:
@@ -146,31 +146,39 @@ class Resolver(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Choose the step's operand, compute, keep."""
         m = Module()
-        request = Signal(Request)
+        asked = Signal(Request)
         with m.Switch(Cat(self.step, self.engine)):
             for engine, record in enumerate(self._records):
                 f, steps = Fields(record, self.word), steps_of(record)
                 for step, operand in enumerate(steps):
                     with m.Case(engine << len(self.step) | step):
                         for member, value in _request(f, operand).items():
-                            m.d.comb += request[member].eq(value)
+                            m.d.comb += asked[member].eq(value)
                         m.d.comb += self.last.eq(step == len(steps) - 1)
-        m.d.comb += self.reg.eq(request.reg)
-        address = (request.imm + self.value)[:ADDRESS_BITS]
-        left = request.imm.as_unsigned() - self.value.as_signed()
+        m.d.comb += self.reg.eq(asked.reg)
+        request, value = Signal(Request), Signal(ADDRESS_BITS)
+        computes, slot = Signal(), Signal.like(self.step)
+        m.d.sync += [
+            request.eq(asked),
+            value.eq(self.value),
+            computes.eq(self.enable),
+            slot.eq(self.step),
+        ]
+        address = (request.imm + value)[:ADDRESS_BITS]
+        left = request.imm.as_unsigned() - value.as_signed()
         extent = Mux(left < 0, 0, Mux(left > request.window, request.window, left))
         result = Signal(ADDRESS_BITS)
         with m.If(request.is_extent):
             m.d.comb += result.eq(Mux(request.is_whole, request.window, extent))
         with m.Elif(request.is_flag):
-            m.d.comb += result.eq(request.imm[0] | self.value.any())
+            m.d.comb += result.eq(request.imm[0] | value.any())
         with m.Elif(request.is_local & (address >= BEYOND)):
             m.d.comb += result.eq(BEYOND)
         with m.Else():
             m.d.comb += result.eq(address)
         slots = Array(Signal(ADDRESS_BITS, name=f"slot_{step}") for step in range(STEPS))
-        with m.If(self.enable):
-            m.d.sync += slots[self.step].eq(result)
+        with m.If(computes):
+            m.d.sync += slots[slot].eq(result)
         for engine, record in enumerate(self._records):
             self._assemble(m, record, getattr(self, f"o_{engine}"), slots)
         return m

@@ -6,6 +6,7 @@ reported once; what the unit does afterwards does not matter, since the control 
 """
 
 from functools import reduce
+from operator import and_
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
@@ -89,7 +90,7 @@ class Shell(wiring.Component):
         m.d.comb += [
             poster.unposted[0].posts.eq(front.posts),
             poster.unposted[0].pc.eq(front.pc),
-            front.settled.eq(reduce(lambda a, b: a & b, (queue.idle for queue in queues))),
+            front.settled.eq(reduce(and_, (queue.idle for queue in queues), poster.arrived)),
             front.nonzero.eq(semaphores.nonzero),
         ]
         for index, (queue, engine) in enumerate(zip(queues, engines, strict=True)):

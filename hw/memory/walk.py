@@ -42,11 +42,13 @@ class SpanWalker(wiring.Component):
         quarters = (read.read.elements + 3) >> 2
         span = self.o.payload
         words = (quarter[:2] + quarters + (QUARTERS_PER_WORD - 1)) >> 2
+        # Of the row, counted from its first: where memory is a power of two, no comparison is left.
+        last_word = (quarter[:2] + (quarters - 1)[: len(quarters)]) >> 2
         last = span.fault | (rows == 1)
         m.d.comb += [
             span.word.eq(quarter >> 2),
             span.words.eq(words),
-            span.fault.eq((quarter >> 2) + words > self._memory_words),
+            span.fault.eq((quarter >> 2) + last_word >= self._memory_words),
             self.o.valid.eq(walking),
             self.i.ready.eq(~walking | (self.o.ready & last)),
         ]

@@ -52,9 +52,10 @@ class Register(wiring.Component):
 class Queue(wiring.Component):
     """Elements in their order; one a cycle.
 
-    A short queue is a chain of registers, which takes no logic: an element needs a cycle for every
-    place to reach the end of an empty queue, and `i.ready` depends on `o.ready` in the same cycle.
-    A long one is memory with one more place behind it: an element needs two cycles.
+    A short queue is a chain of registers, which takes little logic: an element needs a cycle for
+    every place but one to reach the end of an empty queue. With one place, `i.ready` depends on
+    `o.ready` in the same cycle, with more it does not. A long one is memory with one more place
+    behind it: an element needs two cycles.
 
     Parameters
     ----------
@@ -88,7 +89,11 @@ class Queue(wiring.Component):
         return m
 
     def _chain(self, m: Module) -> None:
-        places = [Register(self._shape) for _ in range(self._depth)]
+        # The first of several has two places, so that readiness ends there.
+        places: list[Register | ElasticBuffer] = [
+            Register(self._shape) if number or self._depth == 1 else ElasticBuffer(self._shape)
+            for number in range(max(self._depth - 1, 1))
+        ]
         for number, place in enumerate(places):
             m.submodules[f"place_{number}"] = place
         join(m, self.i, places[0].i)

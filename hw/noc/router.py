@@ -8,10 +8,10 @@ its input when all of them have. The next flit of that input waits until then, s
 sends to another arrives in order. Each output serves its inputs round robin. One flit a cycle a
 link, one cycle a hop while nobody else wants the output.
 
-**Readiness.** An input holds one flit and takes the next in the cycle in which that one leaves. So
-whether an input is ready follows in the same cycle from whether outputs are, router by router
-against the direction of the paths; paths end at nodes. No node may let its readiness to take depend
-on the mesh's readiness in the same cycle.
+**Readiness.** An input from a link holds one flit and takes the next in the cycle in which that one
+leaves. So whether it is ready follows in the same cycle from whether outputs are, router by router
+against the direction of the paths. Between mesh and node there are two places each way, and no
+readiness passes: what a node does with it costs the mesh no time, nor the other way.
 
 **No deadlock.** Give every link a number so that each step of an XY path goes to a larger one: the
 links that go east by column, those that go west by reversed column, then those that go south by
@@ -40,7 +40,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.noc.arbiter import RoundRobin
-from hw.noc.buffer import Register, join
+from hw.noc.buffer import ElasticBuffer, Register, join
 from hw.noc.flit import Flit
 from hw.noc.routes import Direction
 from kohakutpu.config import MAX_NODES
@@ -92,7 +92,8 @@ class Router(wiring.Component):
         heads, takes = {}, {}
         wants = {port: {} for port in ports}  # by input, then output
         for port in ports:
-            m.submodules[f"input_{port.value}"] = buffer = Register(WIDTH)
+            kind = ElasticBuffer if port is Direction.LOCAL else Register
+            m.submodules[f"input_{port.value}"] = buffer = kind(WIDTH)
             join(m, getattr(self, f"i_{port.value}"), buffer.i)
             heads[port] = head = Flit(buffer.o.payload)
             outputs = [out for out in ports if self._leads(port, out)]
@@ -113,7 +114,7 @@ class Router(wiring.Component):
                 continue
             o = getattr(self, f"o_{out.value}")
             if out is Direction.LOCAL:
-                m.submodules.output = buffer = Register(WIDTH)
+                m.submodules.output = buffer = ElasticBuffer(WIDTH)
                 join(m, buffer.o, o)
                 o = buffer.i
             m.submodules[f"arbiter_{out.value}"] = arbiter = RoundRobin(len(inputs))

@@ -28,6 +28,10 @@ class Board:
         What nextpnr-ecp5 calls the FPGA.
     clock : int
         Hz of the oscillator.
+    frequency : int
+        Hz that a system runs at if nobody says otherwise; a PLL makes them from `clock`.
+    lights : int
+        LEDs that Amaranth's description calls ``led``, as far as there is a use for them.
     loader : str
         What openFPGALoader calls the board.
     """
@@ -39,6 +43,8 @@ class Board:
     platform: str
     nextpnr: tuple[str, ...]
     clock: int
+    frequency: int
+    lights: int
     loader: str
 
 
@@ -53,7 +59,21 @@ BOARDS = {
             platform="amaranth_boards.ulx3s:ULX3S_85F_Platform",
             nextpnr=("--85k", "--package", "CABGA381", "--speed", "6"),
             clock=25_000_000,
+            frequency=25_000_000,
+            lights=2,
             loader="ulx3s",
+        ),
+        Board(
+            name="ecpix5-85f",
+            device="LFE5UM5G-85F",
+            limits={"LUT4": 83_640, "FF": 83_640, "MULT18X18D": 156, "DP16KD": 208},
+            budget={"LUT4": 65_000, "MULT18X18D": 150, "DP16KD": 200},
+            platform="amaranth_boards.ecpix5:ECPIX585Platform",
+            nextpnr=("--um5g-85k", "--package", "CABGA554", "--speed", "8"),
+            clock=100_000_000,
+            frequency=25_000_000,
+            lights=0,
+            loader="ecpix5",
         ),
     )
 }

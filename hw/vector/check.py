@@ -18,6 +18,9 @@ IN_L1 = ("l1h", "l1f")
 STORED = ("reg", "row", *IN_L1)
 DST, RED = 3, 4
 PAIRS = ((DST, 0), (DST, 1), (DST, 2), (RED, 0), (RED, 1), (RED, 2), (RED, DST))
+LATENCY = 1 + Reach.latency
+"""Cycles from the number of a window to its end."""
+
 STEP_BITS = BASE_BITS + 1  # what a step beyond a window's last row may reach
 
 
@@ -95,7 +98,7 @@ class ExecCheck(wiring.Component):
         m.submodules.reach = reach = Reach(BASE_BITS, LOCAL_BITS)
         operands = self._operands(m, task)
         ends = [Signal(BASE_BITS, name=f"end_{n}", reset_less=True) for n in range(len(WINDOWS))]
-        number = Signal(range(8))
+        number = Signal(range(len(WINDOWS) + LATENCY + 1))
         cause = Signal(Cause)
         for hull, operand, end in zip(self.o.payload.hulls, operands, ends, strict=True):
             m.d.comb += [
@@ -118,12 +121,18 @@ class ExecCheck(wiring.Component):
         chosen = Mux(measures, number, number_of_other)
         raw_one = Mux(one_is_red, operands[RED].as_value(), operands[DST].as_value())
         raw_other = Array(operand.as_value() for operand in operands)[chosen]
-        one = self._place(m, task, raw_one, "one")
-        other = self._place(m, task, raw_other, "other")
-        one_end, other_end = Signal(BASE_BITS), Signal(BASE_BITS)
-        m.d.comb += [
+        # Choosing takes a cycle, comparing another one.
+        one, other = (Signal(Place, name=name, reset_less=True) for name in ("one", "other"))
+        one_end, other_end = (
+            Signal(BASE_BITS, name=name, reset_less=True) for name in ("one_end", "other_end")
+        )
+        m.d.sync += [
+            one.eq(self._place(m, task, raw_one, "chosen_one")),
+            other.eq(self._place(m, task, raw_other, "chosen_other")),
             one_end.eq(Mux(one_is_red, ends[RED], ends[DST])),
             other_end.eq(Array(ends[: DST + 1])[number_of_other]),
+        ]
+        m.d.comb += [
             reach.base.eq(other.base),
             reach.stride.eq(other.stride),
             reach.rows.eq(other.rows),
@@ -145,8 +154,8 @@ class ExecCheck(wiring.Component):
         crossed = (task.rows != 1) & (other.stride < other.span)
         at = [Signal(STEP_BITS, name=f"at_{n}", reset_less=True) for n in range(2)]
         left = [Signal(ROW_BITS, name=f"left_{n}", reset_less=True) for n in range(2)]
-        one_first = at[0] + one.span <= at[1]
-        other_first = at[1] + other.span <= at[0]
+        past = [Signal(STEP_BITS + 1, name=f"past_{n}", reset_less=True) for n in range(2)]
+        one_first, other_first = past[0] <= at[1], past[1] <= at[0]
         last_pair = pair == len(PAIRS) - 1
 
         # Of the window that was given to `reach` when its end comes.
@@ -163,13 +172,13 @@ class ExecCheck(wiring.Component):
                 m.d.comb += measures.eq(1)
                 m.d.sync += number.eq(number + 1)
                 limit = Mux(in_l1, self._machine.vl1_words, self._machine.registers)
-                is_dst = number == DST + Reach.latency
+                is_dst = number == DST + LATENCY
                 with m.If(cause == Cause.NONE):
-                    with m.If(used & (reach.end > limit) & (number >= Reach.latency)):
+                    with m.If(used & (reach.end > limit) & (number >= LATENCY)):
                         m.d.sync += cause.eq(Mux(in_l1, Cause.L1_RANGE, Cause.REG_RANGE))
                     with m.Elif(used & is_dst & crosses):
                         m.d.sync += cause.eq(Cause.OVERLAP)
-                with m.If(number == len(WINDOWS) + Reach.latency):
+                with m.If(number == len(WINDOWS) + LATENCY):
                     m.next = "RANGES"
             with m.State("RANGES"):
                 with m.If(cause != Cause.NONE):
@@ -180,6 +189,8 @@ class ExecCheck(wiring.Component):
                 m.d.sync += [
                     at[0].eq(one.base),
                     at[1].eq(other.base),
+                    past[0].eq(one.base + one.span),
+                    past[1].eq(other.base + other.span),
                     left[0].eq(one.rows),
                     left[1].eq(other.rows),
                 ]
@@ -189,20 +200,28 @@ class ExecCheck(wiring.Component):
                     m.next = "GIVE"
                 with m.Else():
                     m.d.sync += pair.eq(pair + 1)
+                    m.next = "CHOOSE"
+            with m.State("CHOOSE"):
+                m.next = "PAIR"
             with m.State("WALK"):
                 m.d.sync += cause.eq(Cause.OVERLAP)
                 with m.If(one_first):
-                    m.d.sync += [at[0].eq(at[0] + one.stride), left[0].eq(left[0] - 1)]
+                    m.d.sync += [
+                        at[0].eq(at[0] + one.stride),
+                        past[0].eq(past[0] + one.stride),
+                        left[0].eq(left[0] - 1),
+                    ]
                 with m.If(other_first):
                     m.d.sync += [
                         at[1].eq(at[1] + other.stride),
+                        past[1].eq(past[1] + other.stride),
                         left[1].eq(left[1] - 1),
                     ]
                 with m.If(~one_first & ~other_first):
                     m.next = "FAULT"
                 with m.Elif(Mux(one_first, left[0], left[1]) == 1):
                     m.d.sync += pair.eq(pair + 1)
-                    m.next = "PAIR"
+                    m.next = "CHOOSE"
                     with m.If(last_pair):
                         m.next = "GIVE"
             with m.State("GIVE"):
@@ -212,7 +231,7 @@ class ExecCheck(wiring.Component):
             with m.State("FAULT"):
                 m.d.comb += self.fault.valid.eq(self.idle)
         for n, end in enumerate(ends):
-            with m.If(number == n + Reach.latency):
+            with m.If(number == n + LATENCY):
                 m.d.sync += end.eq(reach.end)
         return m
 

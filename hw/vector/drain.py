@@ -9,7 +9,7 @@ from hw.common.interfaces import Engine, code
 from hw.common.receipts import InOrder, Receipts
 from hw.common.rows import RowSender
 from hw.common.window import SPAN_BITS, words_of
-from hw.noc.buffer import Register
+from hw.noc.buffer import ElasticBuffer, Register
 from hw.noc.flit import ROW_BITS, STRIDE_BITS, Cause, Flit
 from hw.vector.l1 import WideReadPort, banks_for
 from hw.vector.quarters import QuarterSender
@@ -171,8 +171,11 @@ class DrainEngine(wiring.Component):
         """Join L1 to the mesh; return what to send and whether it can start."""
         engine = self.engine
         if self._banks == 1:
+            # Between what the mesh takes and what L1 is asked for.
+            m.submodules.out = out = ElasticBuffer(Flit)
             m.submodules.sender = sender = QuarterSender(2, self._node, self._address_bits)
-            wiring.connect(m, sender.o, wiring.flipped(engine.o))
+            wiring.connect(m, sender.o, out.i)
+            wiring.connect(m, out.o, wiring.flipped(engine.o))
             wiring.connect(m, sender.l1, wiring.flipped(self.l1))
             m.d.comb += [sender.window.eq(window), sender.i.valid.eq(starts)]
             return sender.i.payload, sender.i.ready

@@ -121,7 +121,8 @@ class SourceReader(wiring.Component):
             m.d.sync += found.eq(1)
         with m.Elif(pops):
             m.d.sync += found.eq(0)
-        return Mux(in_l1, (owed != depth) | pops, ~found | pops)
+        # A word that leaves makes room in the next cycle: L1 is asked without knowing of it.
+        return Mux(in_l1, owed != depth, ~found | pops)
 
     def _fetch(self, m: Module, kind: dict[str, Value], in_l1: Value, wanted: Value) -> None:
         lanes = self._lanes

@@ -1,6 +1,6 @@
 """Where in its window an EXEC is: at the sources, at the destination."""
 
-from amaranth.hdl import Module, Mux, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,7 +27,7 @@ class BeatWalk(wiring.Component):
     step : In(1)
         Go to the next beat; from the last one, to the first of the next window.
     rows, cols : In
-        The window.
+        The window, in the cycle before its first step already.
     row, beat : Out
         Where it is.
     ends_row, ends : Out(1)
@@ -56,9 +56,25 @@ class BeatWalk(wiring.Component):
         m = Module()
         lanes = self._lanes
         tail = self.cols[: lanes.bit_length() - 1]
-        m.d.comb += [
-            self.ends_row.eq(self.beat + 1 == granules(self.cols, lanes)),
-            self.ends.eq(self.ends_row & (self.row + 1 == self.rows)),
+        # Found a cycle ahead: whoever steps waits for the answer.
+        count = granules(self.cols, lanes)
+        last_row = Signal()
+        m.d.comb += self.ends.eq(self.ends_row & last_row)
+        m.d.sync += [
+            self.ends_row.eq(
+                Mux(
+                    self.step,
+                    Mux(self.ends_row, count == 1, self.beat + 2 == count),
+                    self.beat + 1 == count,
+                )
+            ),
+            last_row.eq(
+                Mux(
+                    self.step & self.ends_row,
+                    Mux(last_row, self.rows == 1, self.row + 2 == self.rows),
+                    self.row + 1 == self.rows,
+                )
+            ),
         ]
         for n in range(lanes):
             m.d.comb += self.keep[n].eq(~self.ends_row | (tail == 0) | (tail > n))

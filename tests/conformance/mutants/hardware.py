@@ -28,8 +28,8 @@ MISTAKES = (
     Mistake(
         "loops make a pass too many",
         "common/frontend.py",
-        "with m.If(count.data == 1):",
-        "with m.If(count.data == instead({n}, 0, 1)):",
+        "is_over.eq(count.data == 1)",
+        "is_over.eq(count.data == instead({n}, 0, 1))",
     ),
     Mistake(
         "address registers keep what the last program left",
@@ -88,8 +88,8 @@ MISTAKES = (
     Mistake(
         "only odd registers raise a flag",
         "common/resolve.py",
-        "request.imm[0] | self.value.any()",
-        "request.imm[0] | instead({n}, self.value[0], self.value.any())",
+        "request.imm[0] | value.any()",
+        "request.imm[0] | instead({n}, value[0], value.any())",
     ),
     Mistake(
         "accumulate is lost",
