@@ -120,9 +120,3 @@ def port_of(node: int, machine: Machine) -> int:
     x, y = node % machine.width, node // machine.width
     ports = machine.of_kind("M")
     return min(ports, key=lambda port: (abs(port.x - x) + abs(port.y - y), port.id)).id
-
-
-def sharing(nodes: Sequence[int], machine: Machine) -> int:
-    """Return how many of these units use the busiest memory port."""
-    ports = [port_of(node, machine) for node in nodes]
-    return max(map(ports.count, ports), default=1)

@@ -205,14 +205,15 @@ def _limit(units: Sequence[UnitPlan], machine: Machine) -> tuple[int, str]:
     if not units:
         return 0, "nothing: there are no instances"
     busy: list[tuple[int, str]] = []
-    ports: dict[int, int] = {}
+    ports: dict[tuple[int, str], int] = {}  # a word a cycle in each direction
     for unit in units:
         port = port_of(unit.share.node, machine)
-        words = sum(load.read + load.written for load in unit.loads.values())
-        ports[port] = ports.get(port, 0) + words
+        for way in ("read", "written"):
+            words = sum(getattr(load, way) for load in unit.loads.values())
+            ports[port, way] = ports.get((port, way), 0) + words
         for engine, load in unit.loads.items():
             busy.append((load.cycles, f"{engine} of {unit.share.kind}{unit.share.node}"))
-    busy += [(words, f"memory port {port}") for port, words in ports.items()]
+    busy += [(words, f"memory port {port}") for (port, _), words in ports.items()]
     return max(busy, key=lambda entry: entry[0])
 
 

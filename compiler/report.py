@@ -74,6 +74,7 @@ def _stage(stage: StagePlan) -> list[str]:
             f"{window.name} ({window.role}) {window.slots} x {window.size:,}" for window in windows
         )
         lines.append(f"  {KINDS[kind]} {memory}: {parts}; {used:,} {UNITS[memory]}")
+    lines += [f"  fetched once: {_common(unit)}" for unit in stage.units if unit.share.common]
     for note in dict.fromkeys(note for unit in stage.units for note in unit.share.notes):
         lines.append(f"  note: {note}")
     return lines
@@ -88,6 +89,11 @@ def _shares(units: Sequence[UnitPlan]) -> str:
         for unit in units
     )
     return f"{first.axis} split: {ranges}"
+
+
+def _common(unit: UnitPlan) -> str:
+    receivers = ", ".join(f"{unit.share.kind}{node}" for node in unit.share.receivers)
+    return f"{', '.join(unit.share.common)}, by {_name(unit)} for {receivers}"
 
 
 def _name(unit: UnitPlan) -> str:

@@ -38,7 +38,9 @@ class _State:
     posts: dict[tuple[int, int], deque[int]] = field(
         default_factory=dict[tuple[int, int], "deque[int]"]
     )
-    ports: dict[int, int] = field(default_factory=dict[int, int])
+    ports: dict[tuple[int, int | None], int] = field(
+        default_factory=dict[tuple[int, "int | None"], int]
+    )  # by engine: one reads, another writes
     cost: dict[Emit, tuple[int, int, int]] = field(default_factory=dict[Emit, tuple[int, int, int]])
 
 
@@ -156,8 +158,9 @@ def _run(engine: _Engine, state: _State, machine: Machine) -> int:
         start = max(start, last if follows else before)
         engine.last, engine.written = emit, (last, max(last, start + cycles + latency))
     if port:
-        start = max(start, state.ports.get(engine.port, 0))
-        state.ports[engine.port] = start + port
+        way = engine.port, emit.record.engine
+        start = max(start, state.ports.get(way, 0))
+        state.ports[way] = start + port
     engine.free = start + cycles
     arrived = engine.free + latency
     for node, semaphore in emit.posts:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.cluster.operands import Side, is_computed
-from compiler.cluster.residency import Axis, Residency
+from compiler.cluster.multicast import Multicast, Ports
+from compiler.cluster.operands import Axis, Side, is_computed
+from compiler.cluster.orders import Handshake, Order
+from compiler.cluster.residency import Residency
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
 from compiler.program import Advance, Emit, Loop, Ring
@@ -22,6 +24,7 @@ Item = Loop | Emit | Advance
 Pairs = tuple[tuple[int, int], ...]
 
 FILL, GEMM, DRAIN = range(3)  # queues
+SLOTS = 2  # waits, and posts, of one instruction
 
 
 @dataclass(eq=False, slots=True)
@@ -48,8 +51,12 @@ class ClusterContext:
         Where computed operands land in L1A.
     l1 : mapping
         What is left of L1A and L1B.
-    sharing : float
-        How many clusters fill through one memory port.
+    ports : Ports
+        How clusters load the memory ports.
+    group : Multicast
+        The clusters that want the same at the same time.
+    split : int
+        The axis that they share out among them; `None` if each fills all that it wants.
     places : int
         How many places a tile may have in the accumulator.
     twins : mapping
@@ -66,7 +73,9 @@ class ClusterContext:
     semaphores: Allocator
     landings: Mapping[Accumulate, Landing]
     l1: Mapping[Side, Allocator]
-    sharing: float = 1.0
+    ports: Ports
+    group: Multicast
+    split: int | None = None
     places: int = 2
     twins: Mapping[Tile, Tile] = field(default_factory=dict[Tile, Tile])
 
@@ -78,17 +87,7 @@ class ClusterLowering:
     body: list[Item]
     residency: Residency
     placements: list[Placement]
-
-
-@dataclass(frozen=True, slots=True)
-class Handshake:
-    """A window's two semaphores: the reader waits for ``full``, the writer for ``empty``.
-
-    Either is ``None`` where another window's semaphore already implies it.
-    """
-
-    full: int | None
-    empty: int | None
+    orders: list[Order]
 
 
 @dataclass(eq=False, slots=True)
@@ -120,6 +119,25 @@ class Gemm:
 
 Step = Gemm | list[Item] | None
 """What a body becomes on the way: contractions, items, and ``None`` where a loop used the rings."""
+
+
+def wait_all(queue: int, semaphores: Iterable[int | None]) -> list[Item]:
+    """Let an engine wait for several semaphores, those there are."""
+    return [item for semaphore in semaphores for item in wait(queue, semaphore)]
+
+
+def post_all(queue: int, posts: Iterable[tuple[int, int | None]]) -> list[Item]:
+    """Let an engine post semaphores of several nodes, those there are."""
+    return [item for node, semaphore in posts for item in post(queue, node, semaphore)]
+
+
+def spread(item: Emit) -> list[Item]:
+    """Return an instruction with ``SYNC`` around it for what it has no room for."""
+    assert item.record.engine is not None
+    queue, waits, posts = item.record.engine, item.waits, item.posts
+    item.waits, item.posts = waits[:SLOTS], posts[:SLOTS]
+    before = [sync(queue, (pair,)) for pair in waits[SLOTS:]]
+    return [*before, item, *(sync(queue, (), (pair,)) for pair in posts[SLOTS:])]
 
 
 def sync(queue: int, waits: Pairs = (), posts: Pairs = ()) -> Emit:

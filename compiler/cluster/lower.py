@@ -11,7 +11,7 @@ where it is shorter, so that a tile's bits do not depend on ``nk``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from compiler.cluster.context import (
     ClusterContext,
     ClusterLowering,
     Gemm,
-    Handshake,
     Item,
     Step,
     TileState,
@@ -32,8 +31,11 @@ from compiler.cluster.context import (
     first,
     last,
     post,
+    post_all,
+    spread,
     stores,
     wait,
+    wait_all,
 )
 from compiler.cluster.operands import (
     MODES,
@@ -72,7 +74,8 @@ def lower_cluster(body: Sequence[Statement], context: ClusterContext) -> Cluster
     items = lowering.around(lowering.body(body, context.scope))
     windows = lowering.windows
     body_items = [*windows.prologue, *items, *windows.epilogue]
-    return ClusterLowering(body_items, windows.residency, windows.placements)
+    orders = [*windows.reads, *windows.writes]
+    return ClusterLowering(body_items, windows.residency, windows.placements, orders)
 
 
 class _Lowering:
@@ -90,23 +93,31 @@ class _Lowering:
         axes = self.context.axes
         for level in range(len(axes), -1, -1):
             if level in self.windows.panels:
-                panels, handshake = self.windows.panels[level]
-                fills = [item for panel in panels for item in fill_panel(self.context, panel)]
-                items = [
-                    *wait(FILL, handshake.empty),
-                    *fills,
-                    *post(FILL, self.context.node, handshake.full),
-                    *wait(GEMM, handshake.full),
-                    *items,
-                    *post(GEMM, self.context.node, handshake.empty),
-                    *(Advance(panel.ring) for panel in panels),
-                ]
+                items = self._with_panels(level, items)
             if level:
                 loop = axes[level - 1].value.loop
                 if loop is not None:
                     loop.body = items
                     items = [loop]
         return items
+
+    def _with_panels(self, level: int, inner: list[Item]) -> list[Item]:
+        windows, panels = self.windows, self.windows.panels[level]
+        fills: list[Item] = []
+        for panel in panels:
+            if windows.fills(panel.ring):
+                fills += fill_panel(self.context, panel, windows.receivers(panel.ring))
+        writes = [(o.reader, o.panels[level]) for o in windows.writes if level in o.panels]
+        reads = [(o.writer, o.panels[level]) for o in windows.reads if level in o.panels]
+        return [
+            *wait_all(FILL, (panel.empty for _, panel in writes)),
+            *fills,
+            *post_all(FILL, ((reader, panel.full) for reader, panel in writes)),
+            *wait_all(GEMM, (panel.full for _, panel in reads)),
+            *inner,
+            *post_all(GEMM, ((writer, panel.empty) for writer, panel in reads)),
+            *(Advance(panel.ring) for panel in panels),
+        ]
 
     # Statements of one instance.
 
@@ -286,11 +297,11 @@ class _Lowering:
     def _gemm(
         self, step: Gemm, before: Gemm | None, after: Gemm | None, scope: Scope
     ) -> list[Item]:
-        node, state = self.context.node, self.tiles[step.statement.tile]
+        state = self.tiles[step.statement.tile]
         blocks = self._blocks(step.statement, scope)
-        fills: list[Emit] = []
-        filled: list[Handshake] = []
-        freed: list[Handshake] = []
+        fills: dict[Side, Emit] = {}
+        filled: list[Side] = []
+        freed: list[Side] = []
         moves: list[Item] = []
         operands: dict[str, Any] = {}
         landed: list[tuple[int, int]] = []  # waits for a computed operand
@@ -315,28 +326,49 @@ class _Lowering:
                 operands[name] = self._in_panel(panel, chunk)
                 operands[f"{name}_stride"] = panel.blocks
                 continue
-            ring, handshake = self.windows.residency.streams[side], self.windows.streams[side]
+            ring = self.windows.residency.streams[side]
             operands[name] = Affine(ring=ring)
             operands[f"{name}_stride"] = state.nk
             if not self._same(step, before, side, scope):
-                fills.append(self._stream(step, side, rows, blocks, scope))
-                filled.append(handshake)
+                filled.append(side)
+                if self.windows.fills(ring):
+                    fills[side] = self._stream(step, side, rows, blocks, scope)
             if not self._same(step, after, side, scope):
-                freed.append(handshake)
+                freed.append(side)
                 moves.append(Advance(ring))
-        # Fills happen in order: the last one stands for all.
-        waits = [(h.full, 1) for h in filled[-1:] if h.full is not None]
-        if fills:
-            fills[-1].posts = tuple((node, semaphore) for semaphore, _ in waits)
-        waits += landed
-        posts = [*released, *((node, h.empty) for h in freed if h.empty is not None)]
+        waits, posts = self._hand_over(fills, filled, freed)
+        waits, posts = [*waits, *landed], [*released, *posts]
         flag: Nonzero | bool = True
         if not state.started:
             flag = Nonzero(Affine(0, tuple((loop, 1) for loop in self.open[state.depth :])))
             state.started = True
         operands |= {"acc": Affine(ring=state.ring), "gm": state.gm, "gn": state.gn, "nk": blocks}
         gemm = emit(isa.GEMM, {**operands, "accumulate": flag}, step.statement.loc, waits, posts)
-        return [*fills, gemm, *moves]
+        return [item for emit in (*fills.values(), gemm) for item in spread(emit)] + moves
+
+    def _hand_over(
+        self, fills: Mapping[Side, Emit], filled: Sequence[Side], freed: Sequence[Side]
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Let fills wait for places and tell that they are full; return what a contraction does.
+
+        Of what one cluster fills, in order, the last window stands for all.
+        """
+        waits: list[tuple[int, int]] = []
+        posts: list[tuple[int, int]] = []
+        for order in self.windows.writes:
+            mine: list[Side] = [side for side in filled if side in order.streams]
+            for side in mine:
+                if (empty := order.streams[side].empty) is not None:
+                    fills[side].waits += ((empty, 1),)
+            if mine and (full := order.streams[mine[-1]].full) is not None:
+                fills[mine[-1]].posts += ((order.reader, full),)
+        for order in self.windows.reads:
+            mine: list[Side] = [side for side in filled if side in order.streams]
+            if mine and (full := order.streams[mine[-1]].full) is not None:
+                waits.append((full, 1))
+            empties = (order.streams[side].empty for side in freed if side in order.streams)
+            posts += ((order.writer, empty) for empty in empties if empty is not None)
+        return waits, posts
 
     def _blocks(self, statement: Accumulate, scope: Scope) -> int:
         """Return how many blocks of K this chunk has."""
@@ -349,13 +381,11 @@ class _Lowering:
         return blocks % nk
 
     def _stream(self, step: Gemm, side: Side, rows: Rows, blocks: int, scope: Scope) -> Emit:
-        ring, handshake = self.windows.residency.streams[side], self.windows.streams[side]
+        ring = self.windows.residency.streams[side]
         nk, view = self.tiles[step.statement.tile].nk, side_view(step.statement, side)
-        chunk = scope.position(step.statement.chunk)
-        item = fill(self.context, scope, rows, chunk, nk, blocks, Affine(ring=ring), nk, view.loc)
-        if handshake.empty is not None:
-            item.waits = ((handshake.empty, 1),)
-        return item
+        chunk, nodes = scope.position(step.statement.chunk), self.windows.receivers(ring)
+        l1 = Affine(ring=ring)
+        return fill(self.context, scope, rows, chunk, nk, blocks, l1, nk, view.loc, nodes=nodes)
 
     def _in_panel(self, panel: Panel, offset: Position) -> Affine:
         strides = panel_strides(panel)

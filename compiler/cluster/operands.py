@@ -9,7 +9,7 @@ from typing import Literal
 
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
-from compiler.vector.context import Operand
+from compiler.vector.context import IndexValue, Operand
 from kohakuaccel.ir.expr import AffineForm
 from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, View
 from kohakuaccel.source import Location
@@ -28,6 +28,19 @@ MODES = {
     "left": (("fp16", "fp16"), ("residual", "fp16")),
     "high": (("fp16", "fp16"), ("fp16", "residual"), ("residual", "fp16")),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One loop around the instances of a unit: over a batch axis or a grid index."""
+
+    name: str
+    value: IndexValue
+
+    @property
+    def count(self) -> int:
+        """Values that this unit goes through."""
+        return self.value.loop.count if self.value.loop is not None else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +106,39 @@ class Use:
     loc: Location
     transposed: bool
     blocks: int  # in all sweeps of an instance
+    common: bool  # to all clusters with equally many instances
 
     @property
     def region(self) -> int:
         """Entries of one streamed chunk."""
         return self.groups * self.nk
 
+    @property
+    def row_words(self) -> int:
+        """Words of a group of rows, all of K."""
+        if self.transposed:
+            return -(-LANES * self.operand.rows // FP16_PER_WORD)
+        return LANES * -(-self.operand.width // FP16_PER_WORD)
+
+    @property
+    def swept_words(self) -> int:
+        """Words that streaming the operand takes in one instance."""
+        blocks = blocks_of(self.operand, self.transposed)
+        return -(-self.blocks * self.groups * self.row_words // blocks)
+
 
 def uses_of(
-    body: Sequence[Statement], side: Side, scope: Scope, operands: Mapping[Buffer, Operand]
+    body: Sequence[Statement],
+    side: Side,
+    scope: Scope,
+    operands: Mapping[Buffer, Operand],
+    axes: Sequence[Axis],
+    split: int | None,
 ) -> list[Use | None]:
-    """Return the uses of every contraction in order, ``None`` where its operand is computed."""
+    """Return the uses of every contraction in order, ``None`` where its operand is computed.
+
+    ``split`` is the axis whose values other clusters have that want the same at the same time.
+    """
     inner = {s.index.symbol for s in statements(body) if isinstance(s, Repeat)}
     result: list[Use | None] = []
     for statement in statements(body):
@@ -120,8 +155,26 @@ def uses_of(
             mode = modes[0 if side == "A" else 1]
             rows = rows_of(statement, side, mode, scope) if fixed else None
             operand, turned = operands[view.buffer], view.kind == "transposed"
-            result.append(Use(rows, operand, view.buffer, groups, nk, view.loc, turned, swept))
+            common = split is not None and not _moves(statement, view, operand, scope, axes, split)
+            result.append(
+                Use(rows, operand, view.buffer, groups, nk, view.loc, turned, swept, common)
+            )
     return result
+
+
+def _moves(
+    statement: Accumulate,
+    view: View,
+    operand: Operand,
+    scope: Scope,
+    axes: Sequence[Axis],
+    split: int,
+) -> bool:
+    """Tell whether an axis decides what a contraction reads of an operand."""
+    if split < len(scope.batch):
+        return operand.batch_strides[split] != 0
+    symbols = {s for s, value in scope.indices.items() if value is axes[split].value}
+    return bool(symbols & (row_index(view).symbols() | statement.chunk.symbols()))
 
 
 def swept_blocks(
@@ -154,17 +207,3 @@ def _loops_around(body: Sequence[Statement], wanted: Callable[[Statement], bool]
         elif wanted(statement):
             return []
     return []
-
-
-def swept_words(use: Use) -> int:
-    """Return the words that streaming an operand takes in one instance."""
-    blocks = blocks_of(use.operand, use.transposed)
-    return -(-use.blocks * use.groups * row_words(use) // blocks)
-
-
-def row_words(use: Use) -> int:
-    """Return the words of a group of rows, all of K."""
-    operand = use.operand
-    if use.transposed:
-        return -(-LANES * operand.rows // FP16_PER_WORD)
-    return LANES * -(-operand.width // FP16_PER_WORD)

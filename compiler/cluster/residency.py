@@ -12,24 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from compiler.cluster.multicast import Ports
 from compiler.cluster.operands import (
     CHUNK_WORDS,
     MODES,
     SIDES,
+    Axis,
     Rows,
     Side,
     Use,
     blocks_of,
-    row_words,
     side_groups,
     swept_blocks,
-    swept_words,
     uses_of,
 )
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
 from compiler.program import Loop, Ring
-from compiler.vector.context import Allocator, IndexValue, Operand, Placement
+from compiler.vector.context import Allocator, Operand, Placement
 from kohakuaccel.ir.nodes import Buffer, Statement
 from kohakuaccel.source import Location
 from kohakutpu import costs
@@ -38,19 +38,6 @@ from kohakutpu.lang.ir import Accumulate
 
 COUNT_MAX = 1023  # of groups or blocks in one instruction
 TRAFFIC = 0.1  # cycles that a word is worth even where filling is not what limits
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One loop around the instances of a unit: over a batch axis or a grid index."""
-
-    name: str
-    value: IndexValue
-
-    @property
-    def count(self) -> int:
-        """Values that this unit goes through."""
-        return self.value.loop.count if self.value.loop is not None else 1
 
 
 @dataclass(eq=False, slots=True)
@@ -77,14 +64,16 @@ class Panel:
 class Residency:
     """What was decided for one stage on one cluster.
 
-    ``panels`` are keyed by what they hold; whatever has none streams through ``streams``.
-    ``always_streams`` tells that no contraction has panels on both sides.
+    ``panels`` are keyed by what they hold; whatever has none streams through ``streams``. ``read``
+    is for every contraction what windows it reads; those in ``common``, with what they hold, are
+    the same on all clusters with equally many instances.
     """
 
     panels: dict[Rows, Panel] = field(default_factory=dict[Rows, Panel])
     streams: dict[Side, Ring] = field(default_factory=dict[Side, Ring])
     placements: list[Placement] = field(default_factory=list[Placement])
-    always_streams: bool = True
+    read: list[frozenset[Ring]] = field(default_factory=list[frozenset[Ring]])
+    common: dict[Ring, str] = field(default_factory=dict[Ring, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +91,10 @@ class _Group:
     uses: list[Use]
     options: list[_Option]
 
+    @property
+    def common(self) -> bool:
+        return all(use.common for use in self.uses)
+
 
 def decide(
     body: Sequence[Statement],
@@ -110,11 +103,13 @@ def decide(
     operands: Mapping[Buffer, Operand],
     allocators: Mapping[Side, Allocator],
     machine: Machine,
-    sharing: float,
+    ports: Ports,
+    split: int | None,
 ) -> Residency:
     """Decide for the instances of ``body`` and allocate the windows.
 
-    ``sharing`` is how many clusters fill through one memory port.
+    ``ports`` is how clusters load the memory ports. ``split`` is the axis whose values other
+    clusters have that go through loops of the same shape, ``None`` if there are none.
 
     Raises
     ------
@@ -123,20 +118,24 @@ def decide(
     """
     result = Residency()
     by_side: dict[Side, list[Use | None]] = {
-        side: uses_of(body, side, scope, operands) for side in SIDES
+        side: uses_of(body, side, scope, operands, axes, split) for side in SIDES
     }
     groups = [group for side in SIDES for group in _groups(side, by_side[side], scope, axes)]
     free: dict[Side, int] = {side: allocators[side].left for side in SIDES}
-    panels = _choose(groups, _contracting(body, scope, axes, operands, machine), sharing, free)
+    panels = _choose(groups, _contracting(body, scope, axes, operands, machine), ports, free)
     for side in SIDES:
         mine = [panel for panel in panels if panel.rows.side == side]
         _allocate(result, by_side[side], mine, side, allocators[side])
-    panels_only = (
-        (a is None or a.rows in result.panels) and b is not None and b.rows in result.panels
-        for a, b in zip(by_side["A"], by_side["B"], strict=True)
-    )
-    result.always_streams = not any(panels_only)
+    for pair in zip(*by_side.values(), strict=True):
+        read = (_window(result, s, use) for s, use in zip(by_side, pair, strict=True) if use)
+        result.read.append(frozenset(read))
     return result
+
+
+def _window(result: Residency, side: Side, use: Use) -> Ring:
+    if use.rows is not None and use.rows in result.panels:
+        return result.panels[use.rows].ring
+    return result.streams[side]
 
 
 def _groups(
@@ -160,8 +159,8 @@ def _groups(
 
 def _streaming(uses: Sequence[Use], axes: Sequence[Axis]) -> _Option:
     instances = prod(axis.count for axis in axes)
-    filled = sum(instances * swept_words(use) for use in uses)
-    first = max(use.groups * min(row_words(use), use.nk * CHUNK_WORDS) for use in uses)
+    filled = sum(instances * use.swept_words for use in uses)
+    first = max(use.groups * min(use.row_words, use.nk * CHUNK_WORDS) for use in uses)
     return _Option(None, filled, first)
 
 
@@ -184,14 +183,23 @@ def _contracting(
 
 
 def _choose(
-    groups: Sequence[_Group], contracting: int, sharing: float, free: Mapping[Side, int]
+    groups: Sequence[_Group], contracting: int, ports: Ports, free: Mapping[Side, int]
 ) -> list[Panel]:
     chosen = [group.options[0] for group in groups]
 
     def estimate(options: Sequence[_Option]) -> float:
-        filled = sharing * sum(option.filled for option in options)
-        first = sharing * sum(option.first for option in options)
-        return max(contracting, filled) + first + filled * TRAFFIC
+        apart = {  # sides where a stream brings something that is not common
+            group.side
+            for group, option in zip(groups, options, strict=True)
+            if option.panel is None and not group.common
+        }
+        filled, first = [0, 0], [0, 0]  # alone, in common
+        for group, option in zip(groups, options, strict=True):
+            common = group.common and (option.panel is not None or group.side not in apart)
+            filled[common] += option.filled
+            first[common] += option.first
+        words = ports.words(*filled)
+        return max(contracting, words) + ports.words(*first) + words * TRAFFIC
 
     def fits(options: Sequence[_Option]) -> bool:
         for side in SIDES:
@@ -220,12 +228,12 @@ def _choose(
 
 def _panels(rows: Rows, use: Use, scope: Scope, axes: Sequence[Axis]) -> list[_Option]:
     """Return a panel for every level at which it saves fills."""
-    operand, per_instance = use.operand, swept_words(use)
+    operand, per_instance = use.operand, use.swept_words
     depends = [
         (operand.batch_strides[n] if n < len(scope.batch) else _chooses(rows, scope, axis)) != 0
         for n, axis in enumerate(axes)
     ]
-    once = rows.groups * row_words(use)
+    once = rows.groups * use.row_words
     result: list[_Option] = []
     for level in range(len(axes) + 1):
         inside = range(level, len(axes))
@@ -272,7 +280,9 @@ def _allocate(
             largest.loc,
             "use a smaller tile: fewer groups (gm, gn) or fewer blocks at a time (nk)",
         )
-        result.streams[side] = Ring(f"{memory} stream", base, largest.region, slots)
+        result.streams[side] = ring = Ring(f"{memory} stream", base, largest.region, slots)
+        if all(use.common for use in streaming):
+            result.common[ring] = name
         result.placements.append(
             Placement(name, "in", memory, base, largest.region, slots, largest.loc)
         )
@@ -281,6 +291,8 @@ def _allocate(
         base = allocator.allocate(f"the panel of {name}", panel.size * panel.slots, panel.loc)
         panel.ring = Ring(f"{memory} {name}", base, panel.size, panel.slots)
         result.panels[panel.rows] = panel
+        if all(use.common for use in uses if use is not None and use.rows == panel.rows):
+            result.common[panel.ring] = name
         result.placements.append(
             Placement(name, "resident", memory, base, panel.size, panel.slots, panel.loc)
         )

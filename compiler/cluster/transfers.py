@@ -37,14 +37,16 @@ def fill(
     l1_stride: int,
     loc: Location,
     groups: int = 0,
+    nodes: int = 0,
 ) -> Emit:
     """Return the ``FILL`` of ``blocks`` blocks from ``chunk`` on, chunks being ``nk`` blocks long.
 
-    It loads ``groups`` groups of rows, those of one tile if 0.
+    It loads ``groups`` groups of rows, those of one tile if 0, on the set of clusters ``nodes``, on
+    its own if 0.
     """
     operand = context.operands[rows.buffer]
     if rows.transposed:
-        return _fill_transposed(context, scope, rows, chunk, nk, blocks, l1, l1_stride, loc)
+        return _fill_transposed(context, scope, rows, chunk, nk, blocks, l1, l1_stride, loc, nodes)
     row = place(((scope.indices[s], c) for s, c in rows.form.coefficients), rows.form.constant)
     height = LANES * rows.groups
     mem = quarters(
@@ -64,6 +66,7 @@ def fill(
         "rows": Left(operand.rows, Affine(*scaled(row, height))),
         "k": Left(operand.width, Affine(*scaled(chunk, nk * KBLOCK))),
         "mode": rows.mode,
+        "nodes": nodes,
     }
     return emit(isa.FILL, operands, loc)
 
@@ -78,6 +81,7 @@ def _fill_transposed(
     l1: Affine,
     l1_stride: int,
     loc: Location,
+    nodes: int,
 ) -> Emit:
     """Return the ``FILL`` of an operand that has K along its rows, all its columns."""
     operand = context.operands[rows.buffer]
@@ -98,12 +102,13 @@ def _fill_transposed(
         "k": Left(operand.rows, Affine(*scaled(chunk, nk * KBLOCK))),
         "mode": rows.mode,
         "transpose": True,
+        "nodes": nodes,
     }
     return emit(isa.FILL, operands, loc)
 
 
-def fill_panel(context: ClusterContext, panel: Panel) -> list[Item]:
-    """Return what fills all of a panel."""
+def fill_panel(context: ClusterContext, panel: Panel, nodes: int) -> list[Item]:
+    """Return what fills all of a panel, on the set of clusters ``nodes``."""
     axes = context.axes
     loops, strides, groups = panel_loops(panel, axes)
     fresh = {axes[n].value: IndexValue(axes[n].value.start) for n in panel.moving}
@@ -117,7 +122,7 @@ def fill_panel(context: ClusterContext, panel: Panel) -> list[Item]:
     l1 = Affine(0, tuple(zip(loops, strides, strict=True)), None, panel.ring)
     blocks, start = panel.blocks, (0, ())
     items: list[Item] = [
-        fill(context, scope, panel.rows, start, 1, blocks, l1, blocks, panel.loc, groups)
+        fill(context, scope, panel.rows, start, 1, blocks, l1, blocks, panel.loc, groups, nodes)
     ]
     for loop in reversed(loops):
         loop.body = items

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from compiler.cluster.context import (
     DRAIN,
     FILL,
     GEMM,
     ClusterContext,
-    Handshake,
     Item,
     TileState,
     sync,
 )
-from compiler.cluster.operands import Side, is_computed
+from compiler.cluster.operands import is_computed
+from compiler.cluster.orders import Handshake, Order, make_order
 from compiler.cluster.residency import Panel, decide
 from compiler.passes.stage import statements
 from compiler.program import Ring
@@ -34,10 +33,10 @@ class Windows:
     ----------
     residency : Residency
         Which operands stream and which stay.
-    streams : dict
-        The semaphores of the stream on each side.
     panels : dict
-        For a level, its panels and their semaphores.
+        For a level, its panels.
+    reads, writes : list of Order
+        What this cluster reads, and what it fills for itself and for others.
     tiles : dict
         The state of each tile.
     prologue, epilogue : list
@@ -60,20 +59,34 @@ class Windows:
             context.operands,
             context.l1,
             context.machine,
-            context.sharing,
+            context.ports,
+            context.split,
         )
         self.placements = list(self.residency.placements)
-        self.streams: dict[Side, Handshake] = {}
-        self.panels: dict[int, tuple[list[Panel], Handshake]] = {}
+        self.panels: dict[int, list[Panel]] = {}
+        for panel in self.residency.panels.values():
+            self.panels.setdefault(panel.level, []).append(panel)
+        self.reads: list[Order] = []
+        self.writes: list[Order] = []
         self.tiles: dict[Tile, TileState] = {}
         self.read_at: dict[Tile, Location] = {}
         for statement in statements(body):
             value = value_of(statement)
             for tile in tiles_of(value) if value is not None else ():
                 self.read_at.setdefault(tile, statement.loc)
-        self._place_streams(body)
-        self._place_panels()
+        self._order_fills(body)
         self._place_tiles(body)
+
+    def fills(self, ring: Ring) -> bool:
+        """Tell whether this cluster fills a window of its own."""
+        group = self._context.group
+        return self._context.node == group.issuer or ring not in self.residency.common
+
+    def receivers(self, ring: Ring) -> int:
+        """Return the set of clusters that a window is filled on, 0 for this one alone."""
+        if ring not in self.residency.common:
+            return 0
+        return sum(1 << node for node in self._context.group.members)
 
     def ahead(self, repeat: Repeat) -> list[Statement]:
         """Return what of a loop's body runs a pass ahead of the rest, nothing if all is in step.
@@ -106,44 +119,52 @@ class Windows:
             result.append(statement)
         return result
 
-    def _place_streams(self, body: Sequence[Statement]) -> None:
-        streams = self.residency.streams
-        lockstep = (
-            len(streams) == 2
-            and not self.residency.panels
-            and not self._context.landings
-            and streams["A"].slots == streams["B"].slots
-            and not _has_neighbours(body)
-        )
-        for side, ring in streams.items():
-            # Where both sides are filled and freed together, the first fill waits for both places
-            # and the second tells that both are full.
-            full, empty = not lockstep or side == "B", not lockstep or side == "A"
-            self.streams[side] = self._handshake(f"L1{side} stream", ring.slots, FILL, full, empty)
+    def _order_fills(self, body: Sequence[Statement]) -> None:
+        """Allocate the semaphores of streams and panels, those of common ones first.
 
-    def _place_panels(self) -> None:
-        """Allocate the semaphores of panels, as far as those of other windows imply nothing.
-
-        Fills happen in order, so the last window filled before a contraction stands for all. A
-        stream, or a panel further inside, that is filled twice or more while a panel lives paces
-        the panel's fills as well.
+        All clusters of a group do that alike, so that each knows the numbers of the others.
         """
-        panels = list(self.residency.panels.values())
-        innermost = max((panel.level for panel in panels), default=0)
-        for level in sorted({panel.level for panel in panels}):
-            group = [panel for panel in panels if panel.level == level]
-            inside = prod(axis.count for axis in self._context.axes[level:innermost])
-            alone = not self.residency.always_streams
-            full = alone and level == innermost
-            empty = alone and group[0].slots > 1 and inside < 2
-            if self._context.landings:
-                # Contractions of one instance have streams in common or none: imply nothing.
-                full, empty = level == innermost, group[0].slots > 1
-            name = " ".join(panel.rows.buffer.name for panel in group)
-            self.panels[level] = (
-                group,
-                self._handshake(f"panels of {name}", group[0].slots, FILL, full, empty),
-            )
+        node, group, residency = self._context.node, self._context.group, self.residency
+        common = residency.common.keys()
+        fulls: dict[str, int] = {}
+        for reader in group.receivers if common else ():
+
+            def full(name: str) -> int:
+                if name not in fulls:
+                    fulls[name] = self._allocate(f"{name} by {group.issuer}")
+                return fulls[name]
+
+            def empty(name: str, reader: int = reader) -> int:
+                return self._allocate(f"{name} of {reader}")
+
+            self._order(body, group.issuer, reader, common, full, empty)
+        rings = {*residency.streams.values(), *(p.ring for p in residency.panels.values())}
+        mine = {ring for ring in rings if self.fills(ring)}
+        self._order(body, node, node, mine, self._allocate, self._allocate)
+
+    def _allocate(self, name: str) -> int:
+        return self._context.semaphores.allocate(name)
+
+    def _order(
+        self,
+        body: Sequence[Statement],
+        writer: int,
+        reader: int,
+        rings: Set[Ring],
+        full: Callable[[str], int],
+        empty: Callable[[str], int],
+    ) -> None:
+        context = self._context
+        neighbours, landings = _has_neighbours(body), bool(context.landings)
+        order = make_order(
+            writer, reader, rings, self.residency, context.axes, neighbours, landings, full, empty
+        )
+        if reader == context.node:
+            self.reads.append(order)
+        if writer == context.node:
+            self.writes.append(order)
+            for semaphore, slots in order.slots:
+                self._credit(semaphore, slots, FILL)
 
     def _place_tiles(self, body: Sequence[Statement]) -> None:
         context, env = self._context, self._context.scope.env
@@ -168,7 +189,9 @@ class Windows:
                 f"tile `{tile.name}`", size * slots, tile.loc, "use smaller gm, gn"
             )
             ring = Ring(f"tile {tile.name}", base, size, slots)
-            handshake = self._handshake(f"tile {tile.name}", slots, GEMM)
+            full, empty = (self._allocate(f"tile {tile.name} {end}") for end in ("full", "empty"))
+            self._credit(empty, slots, GEMM)
+            handshake = Handshake(full, empty)
             window = context.windows.get(tile)
             if window is not None:
                 self._credit(window.credit[1], window.ring.slots, DRAIN)
@@ -176,19 +199,6 @@ class Windows:
             self.placements.append(
                 Placement(tile.name, "tile", "accumulator", base, size, slots, tile.loc)
             )
-
-    def _handshake(
-        self, name: str, slots: int, writer: int, full: bool = True, empty: bool = True
-    ) -> Handshake:
-        """Allocate a window's semaphores; its writer starts with ``slots`` credits."""
-        allocate = self._context.semaphores.allocate
-        result = Handshake(
-            allocate(f"{name} full") if full else None,
-            allocate(f"{name} empty") if empty else None,
-        )
-        if result.empty is not None:
-            self._credit(result.empty, slots, writer)
-        return result
 
     def _credit(self, semaphore: int, slots: int, queue: int) -> None:
         post = (self._context.node, semaphore)

@@ -1,45 +1,34 @@
 """Give every knob that the kernel and the caller left open a number.
 
 The size of a tile is the one with the least estimated time: padding costs cycles, small tiles cost
-fills, few tiles leave units idle and nothing to overlap. Chunks of K are as long as L1 allows with
-two places each, but short enough that a stage has a few of them to overlap.
+fills, few tiles leave units idle and nothing to overlap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 from compiler.analysis.sites import inside
-from compiler.cluster.operands import MODES, blocks_of
-from compiler.cluster.residency import COUNT_MAX
-from compiler.estimate import sharing
 from compiler.passes.blocks import choose_fused
 from compiler.passes.place import try_epilogue
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
-from compiler.passes.stage import Band, Stage, buffers, cut, split_axis, statements
-from compiler.vector import Allocator, Operand, VectorContext, VectorLowering, choose_block
+from compiler.passes.stage import Band, Stage, buffers, cut, statements
+from compiler.passes.tiles import candidates, chunked, contractions, divide, timing
+from compiler.vector import Allocator, VectorContext, VectorLowering, choose_block
 from kohakuaccel.errors import CapacityError, KernelError
 from kohakuaccel.ir.expr import Symbol
-from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement, Store
-from kohakutpu import costs
-from kohakutpu.config import KBLOCK, LANES, SEMAPHORES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, loads, tiles_of
+from kohakuaccel.ir.nodes import Grid, Repeat, Statement, Store
+from kohakutpu.config import SEMAPHORES, Machine
+from kohakutpu.lang.ir import TileDecl, loads
 
 Env = dict[Symbol, int]
 
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
-WORD_GROUPS = 4  # groups of 4 FP16 columns in a word
-GROUP_WORDS = LANES * KBLOCK * 2 // WORD_BYTES  # of a group of rows and a block
-STARTING = 40  # cycles a further contraction is worth: it and its fills, and the golden machine
-SHORTEST = 4  # blocks of a chunk below which starting instructions costs more than overlap gains
-NEGLIGIBLE = 0.003  # part of a stage's time that is not worth more instructions
 SLACK = 1.01  # ratio of costs that are about the same
 COMFORT = 1.25  # ratio that an epilogue with room is worth
 EMPTY = 16  # the block of a buffer that holds nothing
-INSTANCE = 16  # cycles an instance costs beside its work
 
 
 def choose_knobs(program: Specialised, machine: Machine) -> Env:
@@ -138,18 +127,6 @@ class _Candidate:
     env: Env
 
 
-@dataclass(frozen=True, slots=True)
-class _Contraction:
-    """What of a tile decides its cost."""
-
-    tile: Tile
-    rows: int  # groups of 4
-    cols: int
-    blocks: int
-    sweeps: int  # times K goes into it
-    windowed: bool  # the vector core computes with it
-
-
 def _choose_tiles(
     stage: Stage,
     batch: Batch,
@@ -159,7 +136,7 @@ def _choose_tiles(
     opened: Sequence[Symbol],
     outer: Sequence[Symbol],
 ) -> None:
-    tiles = _contractions(stage, batch.operands, env)
+    tiles = contractions(stage, batch.operands, env)
     axes = {
         "gm": [symbol for c in tiles for symbol in c.tile.gm.symbols()],
         "gn": [symbol for c in tiles for symbol in c.tile.gn.symbols()],
@@ -175,15 +152,15 @@ def _choose_tiles(
     variables: dict[Symbol, list[int]] = {}
     for axis, extent in (("gm", max(c.rows for c in tiles)), ("gn", max(c.cols for c in tiles))):
         for symbol in free[axis]:
-            variables.setdefault(symbol, []).extend(_candidates(extent, axis == "gn"))
+            variables.setdefault(symbol, []).extend(candidates(extent, axis == "gn"))
     if variables:
         found: list[_Candidate] = []
         for values in product(*(sorted(set(v)) for v in variables.values())):
             trial = {**env, **dict(zip(variables, values, strict=True))}
-            cost = _cost(stage, batch, tiles, trial, machine)
-            if cost is not None:
+            estimate = timing(divide(stage, batch, trial, machine), tiles, trial, machine)
+            if estimate is not None:
                 area = sum(c.tile.gm.evaluate(trial) * c.tile.gn.evaluate(trial) for c in tiles)
-                found.append(_Candidate(cost, area, trial))
+                found.append(_Candidate(estimate.cycles, area, trial))
         least = min((candidate.cost for candidate in found), default=0.0)
         # Among tiles that cost about the same, the largest: fewest instructions and words.
         close = [candidate for candidate in found if candidate.cost <= least * SLACK]
@@ -199,9 +176,7 @@ def _choose_tiles(
         if symbol not in env:
             fed = [c for c in tiles if symbol in c.tile.nk.symbols()]
             sizes = [(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in fed]
-            instances, used = _instances(stage, batch, env, len(machine.pairs))
-            port = sharing([cluster.id for cluster, _ in machine.pairs[:used]], machine)
-            env[symbol] = _chunk(fed, sizes, instances, machine, port)
+            env[symbol] = chunked(divide(stage, batch, env, machine), fed, sizes, machine).nk
 
 
 def _stray(stage: Stage, opened: Sequence[Symbol]) -> Iterator[Symbol]:
@@ -249,121 +224,3 @@ def _with_epilogue(
 def _is_comfortable(lowering: VectorLowering) -> bool:
     windows = [placement for placement in lowering.placements if placement.memory == "L1"]
     return all(w.role == "resident" or (w.role != "temporary" and w.slots > 1) for w in windows)
-
-
-def _contractions(stage: Stage, operands: Mapping[Buffer, Operand], env: Env) -> list[_Contraction]:
-    result: list[_Contraction] = []
-    body = list(statements(stage.grid.body))
-    windowed = {
-        tile
-        for s in body
-        if isinstance(s, Store) and s.value.op != "tile"
-        for tile in tiles_of(s.value)
-    }
-    for declaration in body:
-        if not isinstance(declaration, TileDecl):
-            continue
-        tile = declaration.tile
-        first = next((s for s in body if isinstance(s, Accumulate) and s.tile is tile), None)
-        if first is None:
-            continue
-        lhs, rhs = (operands[view.buffer] for view in first.views)
-        groups = [max(1, -(-operand.rows // LANES)) for operand in (lhs, rhs)]
-        sweeps = tile.sweeps * len(MODES[tile.precision])
-        result.append(
-            _Contraction(tile, groups[0], groups[1], blocks_of(lhs), sweeps, tile in windowed)
-        )
-    return result
-
-
-def _candidates(extent: int, columns: bool) -> list[int]:
-    """Return sizes that cut ``extent`` groups evenly; several tiles across start whole words."""
-    result: list[int] = []
-    for size in SIZES:
-        even = -(-extent // -(-extent // size))
-        if columns and even < extent:
-            even = -(-even // WORD_GROUPS) * WORD_GROUPS
-        result.append(min(even, extent))
-    return result
-
-
-def _instances(stage: Stage, batch: Batch, env: Env, units: int) -> tuple[int, int]:
-    """Return how many instances the busiest of ``units`` has, and how many units have any."""
-    counts = (*batch.counts, *(_count(stage, n, env) for n in range(len(stage.indices))))
-    if not counts or 0 in counts:
-        return 1, 1
-    split = split_axis(counts, units)
-    used = min(units, counts[split])
-    return prod(counts) // counts[split] * -(-counts[split] // units), used
-
-
-def _count(stage: Stage, axis: int, env: Env) -> int:
-    count = stage.indices[axis].count
-    return count.evaluate(env) if count.symbols() <= env.keys() else 1
-
-
-def _cost(
-    stage: Stage, batch: Batch, tiles: Sequence[_Contraction], env: Env, machine: Machine
-) -> float | None:
-    """Return the estimated cycles of a stage, ``None`` if the tiles do not fit."""
-    instances, used = _instances(stage, batch, env, len(machine.pairs))
-    port = sharing([cluster.id for cluster, _ in machine.pairs[:used]], machine)
-    sizes = [(c.tile.gm.evaluate(env), c.tile.gn.evaluate(env)) for c in tiles]
-    sub_tiles = sum(gm * gn for gm, gn in sizes)
-    words = sum(
-        LANES * gm * -(-LANES * gn * 2 // WORD_BYTES)
-        for c, (gm, gn) in zip(tiles, sizes, strict=True)
-        if c.windowed
-    )
-    largest = max(max(pair) for pair in sizes)
-    if 2 * sub_tiles > machine.acc_subtiles or 4 * words > machine.vl1_words:
-        return None
-    if largest > min(COUNT_MAX, machine.l1_entries // 2):
-        return None
-    nk = _chunk(tiles, sizes, instances, machine, port)
-    gemm = fill = drain = first = 0.0
-    for c, (gm, gn) in zip(tiles, sizes, strict=True):
-        gemm += c.sweeps * costs.gemm(machine, gm, gn, c.blocks).cycles
-        resident = 2 * gm * c.blocks <= machine.l1_entries
-        across = max(1, -(-c.cols // gn)) if resident else 1
-        group = port * GROUP_WORDS
-        fill += c.sweeps * c.blocks * group * (gm / across + gn)
-        first = max(first, group * (gm * (c.blocks if resident else nk) + gn * min(nk, c.blocks)))
-        drain += costs.drain(gm, gn, 2, gm * gn, True).cycles * (1 if c.windowed else port)
-    return instances * (max(gemm, fill, drain) + INSTANCE) + first + drain
-
-
-def _chunk(
-    tiles: Sequence[_Contraction],
-    sizes: Sequence[tuple[int, int]],
-    instances: int,
-    machine: Machine,
-    port: int,
-) -> int:
-    """Return the blocks of a chunk.
-
-    The first chunk of all is filled before anything can be contracted; after that each chunk costs
-    a contraction more to start.
-    """
-    blocks = max(c.blocks for c in tiles)
-    groups = max(map(max, sizes))
-    longest = max(1, min(COUNT_MAX, machine.l1_entries // (2 * groups)))
-    sweeps = instances * sum(c.sweeps for c in tiles)
-    streamed = max(
-        gn + (0 if 2 * gm * c.blocks <= machine.l1_entries else gm)
-        for c, (gm, gn) in zip(tiles, sizes, strict=True)
-    )
-
-    def cost(chunks: int) -> int:
-        nk = -(-blocks // chunks)
-        return port * GROUP_WORDS * streamed * nk + sweeps * chunks * STARTING
-
-    fewest = -(-blocks // longest)
-    most = max(fewest, -(-blocks // SHORTEST))
-    work = sum(
-        instances * c.sweeps * costs.gemm(machine, gm, gn, c.blocks).cycles
-        for c, (gm, gn) in zip(tiles, sizes, strict=True)
-    )
-    found = {chunks: cost(chunks) for chunks in range(fewest, most + 1)}
-    enough = min(found.values()) + NEGLIGIBLE * work
-    return -(-blocks // next(chunks for chunks, least in found.items() if least <= enough))

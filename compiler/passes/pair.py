@@ -11,9 +11,16 @@ from dataclasses import dataclass, field, replace
 
 from compiler.analysis.sites import block_of
 from compiler.analysis.twins import twins
-from compiler.cluster import Axis, ClusterContext, lower_cluster
+from compiler.cluster import (
+    Axis,
+    ClusterContext,
+    ClusterLowering,
+    Multicast,
+    check_agreement,
+    lower_cluster,
+    ports_of,
+)
 from compiler.cluster.operands import MODES, SIDES, Side
-from compiler.estimate import sharing
 from compiler.passes.epilogue import lower_vector_half, vector_half
 from compiler.passes.scope import Scope
 from compiler.passes.specialise import Batch, Specialised
@@ -47,7 +54,10 @@ APART = SEMAPHORES - 1  # lets the first engine of a unit wait for its last one
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one unit does in a stage: ``length`` values from ``start`` on of one axis."""
+    """What one unit does in a stage: ``length`` values from ``start`` on of one axis.
+
+    ``common`` is what it fetches for several units, which are ``receivers``.
+    """
 
     node: int
     kind: str
@@ -57,6 +67,8 @@ class Share:
     instances: int
     placements: tuple[Placement, ...]
     notes: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
+    receivers: tuple[int, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -157,7 +169,7 @@ class Work:
         program: Specialised,
         machine: Machine,
         batch: Batch,
-        units: int,
+        groups: Sequence[Multicast],
         places: Places = THRIFT[0],
         names: Names | None = None,
     ) -> None:
@@ -170,7 +182,8 @@ class Work:
         self.names = names
         self.twins = stage_twins(stage)
         self.rows = _rows(stage) if stage.is_fused else 0
-        self.sharing = sharing([cluster.id for cluster, _ in machine.pairs[:units]], machine)
+        self.groups = groups
+        self.lowered: dict[int, ClusterLowering] = {}  # clusters
 
     def pair(
         self,
@@ -180,8 +193,12 @@ class Work:
         axes: Sequence[Axes],
         where: tuple[str, int, int],
         outer: Mapping[int, Indices],
+        split: int | None,
     ) -> None:
-        """Lower both halves of one pair."""
+        """Lower both halves of one pair.
+
+        ``split`` is the axis that its group shares out, if one of the group fills for all.
+        """
         semaphores = self.semaphores(cluster, "cluster")
         l1 = self.l1_of(cluster)
         shared = Shared()
@@ -192,6 +209,7 @@ class Work:
             result.items[vector] = axes[1].around(lowering)
             result.shares.append(self.share(vector, "V", where, axes[1], lowering))
         scope = Scope(self.stage.env, {**outer[cluster], **axes[0].indices}, axes[0].batch)
+        group = next(group for group in self.groups if cluster in group.members)
         context = ClusterContext(
             self.machine,
             cluster,
@@ -203,18 +221,28 @@ class Work:
             semaphores,
             shared.landings,
             l1,
-            self.sharing,
+            ports_of(self.groups, self.machine),
+            group,
+            split,
             self.places.tiles,
             self.twins,
         )
-        half = lower_cluster(self.stage.grid.body, context)
+        self.lowered[cluster] = half = lower_cluster(self.stage.grid.body, context)
         result.items[cluster] = half.body
         placements = (*half.placements, *shared.placements)
         result.shared[vector] = tuple((w.ring.base, w.ring.slots) for w in shared.windows.values())
         landings = shared.landings.values()
         result.shared[cluster] = tuple((w.ring.base, w.ring.slots) for w in landings)
         notes = () if self.places.tiles > 1 else (SINGLE,)
-        result.shares.append(Share(cluster, "C", *where, axes[0].instances, placements, notes))
+        common = tuple(half.residency.common.values()) if cluster == group.issuer else ()
+        result.shares.append(
+            Share(cluster, "C", *where, axes[0].instances, placements, notes, common, group.members)
+        )
+
+    def check_agreement(self) -> None:
+        """Check that clusters agree on what one of them fills for others."""
+        for group in self.groups:
+            check_agreement(group, self.lowered)
 
     def semaphores(self, node: int, kind: str) -> Allocator:
         """Return the semaphores of a unit, those of a band's stages by name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compiler.cluster import Multicast, multicasts
 from compiler.cluster.context import FILL, GEMM
 from compiler.estimate import estimate
 from compiler.passes.pair import (
@@ -34,6 +35,7 @@ from compiler.vector import (
     VectorLowering,
 )
 from compiler.vector.emit import EXEC, VFILL
+from kohakuaccel.errors import CapacityError
 from kohakutpu import isa
 from kohakutpu.config import Machine
 
@@ -173,33 +175,56 @@ def place_stage(
     """
     batch = collapse_batch(program, buffers(stage.grid.body))
     counts = (*batch.counts, *stage.counts)
-    result = Placed(stage, batch)
     if 0 in counts:
-        return result
-    axis_names = _names(stage, batch)
-    contraction = stage.is_contraction
+        return Placed(stage, batch)
     units = _units(stage, machine)
     split = split_axis(counts, units) if counts else 0
-    total = counts[split] if counts else 1
-    ranges_by_unit = shares(total, units)
-    work = Work(stage, program, machine, batch, len(ranges_by_unit), places, names)
     chosen = range(units) if order is None else order
-    for unit, (start, length) in zip(chosen, ranges_by_unit, strict=False):
+    parts = list(zip(chosen, shares(counts[split] if counts else 1, units), strict=False))
+    groups: list[Multicast] = []
+    if stage.is_contraction:
+        clusters = [machine.pairs[unit][0].id for unit, _ in parts]
+        groups = multicasts(clusters, [length for _, (_, length) in parts], machine)
+    if names is None and any(group.receivers for group in groups):
+        work = Work(stage, program, machine, batch, groups, places)
+        try:
+            return _place_units(work, parts, counts, split, split, outer)
+        except CapacityError:
+            pass  # let everybody fetch what he wants, then
+    # In a band, a unit may be in another stage than those that want the same as it.
+    work = Work(stage, program, machine, batch, groups, places, names)
+    return _place_units(work, parts, counts, split, None, outer)
+
+
+def _place_units(
+    work: Work,
+    parts: Sequence[tuple[int, tuple[int, int]]],
+    counts: Sequence[int],
+    split: int,
+    common: int | None,
+    outer: Mapping[int, Indices],
+) -> Placed:
+    """Lower the parts of a stage, each with the unit that has it."""
+    stage, batch, machine = work.stage, work.batch, work.machine
+    result = Placed(stage, batch)
+    axis_names = _names(stage, batch)
+    for unit, (start, length) in parts:
         ranges = [(0, count) for count in counts]
         if counts:
             ranges[split] = (start, length)
         axes = [Axes(axis_names, ranges, stage, len(batch.counts)) for _ in range(2)]
         where = (axis_names[split], start, length) if counts else ("", 0, 1)
-        if contraction:
+        if stage.is_contraction:
             cluster, vector = (node.id for node in machine.pairs[unit])
             result.units[unit] = cluster
-            work.pair(result, cluster, vector, axes, where, outer)
+            work.pair(result, cluster, vector, axes, where, outer, common)
         else:
             node = machine.of_kind("V")[unit].id
             result.units[unit] = node
             lowering = work.vector(stage.grid.body, node, axes[0], outer[node], Shared())
             result.items[node] = rotate(axes[0].around(lowering), machine)
             result.shares.append(work.share(node, "V", where, axes[0], lowering))
+    work.check_agreement()
     return result
 
 
@@ -219,7 +244,7 @@ def try_epilogue(
         If an instance does not fit.
     """
     batch = collapse_batch(program, buffers(stage.grid.body))
-    work = Work(stage, program, machine, batch, 1)
+    work = Work(stage, program, machine, batch, [])
     counts = (*batch.counts, *stage.counts)
     if not work.vector_body or 0 in counts:
         return None

@@ -4,7 +4,7 @@ An instruction has its effect at the time it starts, and its posts are delivered
 finished; so effects follow each other in the order of time. Everything is deterministic.
 
 The memory ports are servers with a queue: a unit uses the port nearest to it (fewest hops, then
-lowest id), and a port moves one word a cycle.
+lowest id), and a port moves one word a cycle in each direction.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Timing:
         self._limit = limit
         self._events: list[tuple[int, int, int, Any, Any]] = []
         self._sequence = 0
-        self._ports = dict.fromkeys((unit.port for unit in network.values()), 0)
+        self._ports: dict[tuple[int, int], int] = {}  # by engine: one reads, another writes
         self._cycles = 0
 
     def run(self) -> int:
@@ -130,8 +130,9 @@ class Timing:
             begin = max(now, last if unit.follows else before)
             engine.written = last, max(last, begin + cycles + operation.latency)
         if port:
-            begin = max(now, self._ports[unit.port])
-            self._ports[unit.port] = begin + port
+            way = unit.port, engine.index
+            begin = max(now, self._ports.get(way, 0))
+            self._ports[way] = begin + port
         end = begin + cycles
         engine.instructions += 1
         engine.busy += cycles
