@@ -11,6 +11,7 @@ from bench.harness import Benchmark, Figures
 PROGRAMS: dict[str, tuple[str, Sequence[tuple[int, int]]]] = {
     "matmul_256": ("matmul", ((256, 256), (256, 256))),
     "matmul_256x1024x256": ("matmul", ((256, 1024), (256, 1024))),
+    "matmul_512": ("matmul", ((512, 512), (512, 512))),
     "linear_silu_256": ("linear_silu", ((256, 256), (256, 256))),
     "softmax_1024": ("softmax", ((1024, 1024),)),
 }
