@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,6 +23,7 @@ from kohakutpu.cli import (
     synthesis,
 )
 
+HERE = Path(__file__).parent
 USER_MISTAKES = (Diagnostic, ImageError, AssemblyError, OSError)
 
 
@@ -35,6 +37,9 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except USER_MISTAKES as error:
+            if isinstance(error, Diagnostic) and error.loc is not None:
+                if HERE in Path(error.loc.file).parents:
+                    error.loc = None  # an option or the environment is wrong, and no program
             message = str(error)
             if isinstance(error, OSError) and error.strerror:
                 message = f"{error.filename}: {error.strerror}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -58,12 +59,11 @@ class SerialPort:
         self._path = path
         self._failure = serial.SerialException
         try:
-            self._port: Any = serial.Serial(path, baud, timeout=0.05, write_timeout=5)
+            self._port: Any = serial.Serial(
+                path, baud, timeout=0.05, write_timeout=5, exclusive=True
+            )
         except (serial.SerialException, ValueError, OSError) as error:
-            raise LinkError(
-                f"{path} cannot be opened: {error}; is the board plugged in, and may you use it "
-                "(on Linux: the group dialout)?"
-            ) from None
+            raise LinkError(f"{path} cannot be opened: {_reason(error)}") from None
 
     def write(self, data: bytes) -> int | None:
         """Send bytes."""
@@ -86,6 +86,18 @@ class SerialPort:
 
     def _gone(self, error: Exception) -> LinkError:
         return LinkError(f"{self._path} went away ({error}); plug the board in again")
+
+
+def _reason(error: Exception) -> str:
+    """Return why a port cannot be opened, and what may help."""
+    number = getattr(error, "errno", None)
+    if number in (errno.EAGAIN, errno.EBUSY):
+        return "another program or session has it open; close that first"
+    if number == errno.EACCES:
+        return "you may not use it; on Linux, join the group dialout and log in again"
+    if number == errno.ENOENT:
+        return "there is no such port; is the board plugged in?"
+    return f"{error}; is it a serial port, and the board plugged in?"
 
 
 class BoardTarget:
@@ -173,7 +185,7 @@ class BoardDevice:
             raise CallError(
                 "the device board needs to know its serial port",
                 loc=caller(),
-                fix="name it: ktpu.device('board', port='/dev/ttyUSB0'), or KTPU_PORT",
+                fix="name it: KTPU_PORT=/dev/ttyUSB0, or ktpu.device('board', port='/dev/ttyUSB0')",
             )
         self.machine_hash = machine.hash
         self._machine, self._port, self._baud = machine, port, baud

@@ -69,6 +69,7 @@ def test_a_failure_is_shown_and_is_the_exit_status(monkeypatch: pytest.MonkeyPat
     [
         (["--select", "nothing/*"], "no case has a name like 'nothing/*'"),
         (["--device", "golem", "--select", "flag/on"], "no device is called 'golem'"),
+        (["--device", "board", "--select", "flag/on"], "KTPU_PORT=/dev/ttyUSB0"),
         (["--machine", "huge"], "huge"),
         (["--from", "tests"], "No such file"),
         (["--from", "tests", "--export", "there"], "exclude each other"),
@@ -78,3 +79,4 @@ def test_mistakes(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(cli, ["conformance", *arguments])
     assert result.exit_code == 2
     assert message in result.output
+    assert "kohakutpu/cli" not in result.output  # nobody's program
