@@ -6,8 +6,10 @@ from time import sleep
 
 import numpy as np
 import pytest
+from serial import Serial
 
 from demos.kohakutpu.digits import Network, digits
+from hw.sim.serial import Terminal
 from kohakuaccel.errors import CallError
 from kohakutpu import api as ktpu
 from kohakutpu.api.session import Session
@@ -18,6 +20,17 @@ from tests.devices.board import BAUD, MEMORY_WORDS, BadLine, Board
 
 pytestmark = pytest.mark.cocotb
 IMAGES = 8
+
+
+class Silence:
+    """A line with nobody at its other end."""
+
+    def write(self, data: bytes) -> int:
+        return len(data)
+
+    def read(self, size: int = 0) -> bytes:
+        sleep(0.01)
+        return b""
 
 
 def opened(board: Board, **options: int) -> Session:
@@ -155,20 +168,19 @@ def test_another_configuration(board: Board) -> None:
 def test_no_port(tmp_path: Path) -> None:
     with pytest.raises(CallError, match="serial port"):
         ktpu.device("board", machine="tiny")
-    with pytest.raises(LinkError, match="nowhere cannot be opened"):
+    with pytest.raises(LinkError, match="nowhere cannot be opened: there is no such port"):
         ktpu.device("board", machine="tiny", port=str(tmp_path / "nowhere"))
+    (tmp_path / "file").touch()
+    with pytest.raises(LinkError, match=r"file cannot be opened: .* is it a serial port"):
+        ktpu.device("board", machine="tiny", port=str(tmp_path / "file"))
 
 
-def test_nobody_there(tmp_path: Path) -> None:
-    class Silence:
-        def write(self, data: bytes) -> int:
-            return len(data)
+def test_a_port_that_another_program_has() -> None:
+    with Terminal(Silence()) as terminal, Serial(terminal.path, exclusive=True):
+        with pytest.raises(LinkError, match="another program or session has it open"):
+            ktpu.device("board", machine="tiny", port=terminal.path)
 
-        def read(self, size: int = 0) -> bytes:
-            sleep(0.01)
-            return b""
 
-    from hw.sim.serial import Terminal
-
+def test_nobody_there() -> None:
     with Terminal(Silence()) as terminal, pytest.raises(LinkError, match="no answer to HELLO"):
         ktpu.device("board", machine="tiny", port=terminal.path)
