@@ -1,7 +1,7 @@
 """How long a stage takes: its programs' instructions timed, with their semaphores, without data.
 
-Engines are in order and most semaphores have one writer and one reader each, so times hardly depend
-on the order in which they are found. A long stage is timed for a while and extrapolated.
+Engines are in order and one engine waits for each semaphore, so times hardly depend on the order in
+which they are found. A long stage is timed for a while and extrapolated.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from compiler.estimate import SIZES, cost_of, port_of
 from compiler.program import Advance, Emit, Loop, Window
+from kohakuaccel.errors import InternalError
 from kohakutpu import costs, isa
 from kohakutpu.config import Machine
 
@@ -45,7 +46,15 @@ class _State:
 
 
 def stage_cycles(items: Mapping[int, Sequence[Item]], machine: Machine) -> int:
-    """Return the cycles from the first instruction of a stage to its last one's effect."""
+    """Return the cycles from the first instruction of a stage to its last one's effect.
+
+    Raises
+    ------
+    InternalError
+        If two engines wait for one semaphore: who gets a post would be a matter of luck.
+    """
+    for node, body in items.items():
+        _check_waits(node, body)
     state = _State()
     engines = [
         _Engine(node, port_of(node, machine), _walk(part))
@@ -61,15 +70,20 @@ def stage_cycles(items: Mapping[int, Sequence[Item]], machine: Machine) -> int:
         if not ready:
             break
         engine = min(ready, key=lambda one: one.start or 0)
-        _try(engine, state)  # another engine may have taken the posts meanwhile
-        if engine.start is None:
-            continue
         end = max(end, _run(engine, state, machine))
         done += 1
         for other in engines:
             if other.start is None and other.head is not None:
                 _try(other, state)
     return end if done == total or not done else end * total // done
+
+
+def _check_waits(node: int, body: Sequence[Item]) -> None:
+    engines: dict[int, int] = {}
+    for emit in _emits(body):
+        for semaphore, _ in emit.waits:
+            if engines.setdefault(semaphore, _engine(emit)) != _engine(emit):
+                raise InternalError(f"two engines of unit {node} wait for semaphore {semaphore}")
 
 
 def _by_engine(body: Sequence[Item]) -> list[list[Item]]:
@@ -131,7 +145,7 @@ def _next(engine: _Engine, state: _State) -> None:
 def _try(engine: _Engine, state: _State) -> None:
     """Find when the head of an engine starts, if everything it waits for has been posted."""
     assert engine.head is not None
-    engine.start, start = None, engine.free
+    start = engine.free
     for semaphore, count in engine.head.waits:
         posts = state.posts.get((engine.node, semaphore), ())
         if len(posts) < count:

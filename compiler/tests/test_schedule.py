@@ -11,6 +11,7 @@ from compiler.program import Emit, Loop
 from compiler.schedule import stage_cycles
 from compiler.tests.fused import attention, causal, gaussian, mlp
 from compiler.tests.golden import Launch, spec_of
+from kohakuaccel.errors import InternalError
 from kohakutpu import costs, isa, kernels
 from kohakutpu.config import preset
 
@@ -56,6 +57,14 @@ def test_semaphores_order_two_units() -> None:
     assert stage_cycles(items, machine) == 2 * (one + costs.GEMM) + costs.POST
     # Without waiting they overlap.
     assert stage_cycles({0: [gemm()], 2: [gemm()]}, machine) == alone
+
+
+def test_two_engines_at_one_semaphore_are_an_internal_error() -> None:
+    machine = preset("small")
+    drain = Emit(isa.SYNC, {"engine": 2}, ((5, 1),))
+    items = {0: [Loop("n", 2, [gemm(waits=((5, 1),)), drain])]}
+    with pytest.raises(InternalError, match="two engines of unit 0 wait for semaphore 5"):
+        stage_cycles(items, machine)
 
 
 def test_a_long_stage_is_extrapolated() -> None:
