@@ -55,6 +55,8 @@ def check_frames(sites: list[Site], env: Env) -> None:
         own, loc = found[value], site.statement.loc
         for axis, target in _targets(site, value):
             _check_same([target, (_name(value), _part(own, axis))], axis, loc, site, env)
+        if isinstance(site.statement, Store) and own.rows is None:
+            _check_rows_of_states(site.statement, site, env)
 
 
 def _targets(site: Site, value: Value) -> list[tuple[str, Part]]:
@@ -74,6 +76,35 @@ def _targets(site: Site, value: Value) -> list[tuple[str, Part]]:
     chunk = Cut(k_extent(rhs), tile.nk * KBLOCK, k_index(rhs))
     rows = Cut(known(tile.rows), tile.gm * LANES, known(tile.row))
     return [("rows", (f"tile `{tile.name}`", rows)), ("columns", (f"K of `{rhs}`", chunk))]
+
+
+def _check_rows_of_states(store: Store, site: Site, env: Env) -> None:
+    """Check that states, which have the rows of what they were given, go into as many rows."""
+    target = view_frame(store.view).rows
+    if target is None or target.index is None:
+        return
+    within = {index.symbol for index in site.indices}
+    stored = {node.state.state for node in walk(store.value) if node.state is not None}
+    for given in inside(site.grid.body):
+        if not isinstance(given, Assign) or given.state not in stored:
+            continue
+        own = frames(given.value)[given.value].rows
+        if own is None or own.index is None or not index_symbols(own.index) <= within:
+            continue
+        instances = enumerate_instances(site, env, (target.index, own.index))
+        theirs = np.diff(_elements(target, instances.evaluate(target.index, env), env), axis=0)[0]
+        mine = np.diff(_elements(own, instances.evaluate(own.index, env), env), axis=0)[0]
+        if (mine == theirs).all():
+            continue
+        at = int(np.argmax(mine != theirs))
+        where = f" at {instances.name(at)}" if instances.name(at) else ""
+        raise KernelError(
+            f"state `{given.state}` has {mine[at]} rows and `{store.view}` {theirs[at]}{where}: "
+            "they do not match",
+            loc=store.loc,
+            fix="store into a buffer of as many rows as the grid counts",
+            notes=[(given.loc, f"`{given.state}` gets its rows here")],
+        )
 
 
 def _part(frame: Frame, axis: str) -> Cut | None:

@@ -92,5 +92,11 @@ def test_the_promised_benchmarks_exist() -> None:
     } | {
         f"rtl_{machine}_{name}": None
         for machine in ("small", "duo")
-        for name in ("matmul_256", "matmul_256x1024x256", "linear_silu_256", "softmax_1024")
+        for name in (
+            "matmul_256",
+            "matmul_256x1024x256",
+            "matmul_512",
+            "linear_silu_256",
+            "softmax_1024",
+        )
     }

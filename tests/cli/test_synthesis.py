@@ -70,7 +70,9 @@ def test_mistakes_are_one_message(measured: list[str], monkeypatch: pytest.Monke
         assert result.stdout == ""
         return result.stderr
 
-    assert "no board is called 'x'; there are ulx3s-85f\nfix: " in mistake("--board", "x")
+    assert "no board is called 'x'; there are ulx3s-85f, ecpix5-85f\nfix: " in mistake(
+        "--board", "x"
+    )
     assert "no machine is called 'huge'" in mistake("--machine", "huge")
     monkeypatch.undo()
     monkeypatch.setattr(yosys, "PACKAGE", "yowasp-nothing")

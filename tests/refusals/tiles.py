@@ -274,3 +274,20 @@ def on_the_diagonal() -> None:
             o[i] <<= top
 
     hides.plan(zeros((64, 8)), zeros((64, 8)), zeros((64,)))
+
+
+def states_into_other_rows() -> None:
+    """States that go into a buffer of more rows than they have"""
+
+    @kernel
+    def peaks(q=L.In(M, K), k=L.In(N, K), o=L.Out(K, 1)):
+        for i in grid(q.rows(32)):
+            top = L.state(-math.inf)
+            for j in sweep(k.rows(32)):
+                s = L.tile()
+                for c in sweep(q.chunks32(1)):
+                    s += q[i, c] @ k[j, c]
+                top <<= L.maximum(top, L.row_max(s))
+            o[i] <<= top
+
+    peaks.plan(zeros((40, 64)), zeros((64, 64)))
