@@ -25,7 +25,8 @@ class Usage:
     processor : float
         Seconds of processor time.
     memory : int
-        Bytes, at most at once.
+        Bytes, at most at once; no less than what the process that started it ever held, since
+        Linux counts a child from its parent's image on.
     """
 
     seconds: float
