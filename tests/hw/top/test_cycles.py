@@ -49,6 +49,12 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "attention": lambda: Case("small", attention(), ((512, 64),) * 3, BLOCKS, 99715, 0.5),
     "softmax": lambda: Case("small", kernels.softmax, ((1024, 1024),), {}, 216627, 0.6),
+    "matmul on duo": lambda: Case("duo", kernels.matmul, ((256, 256),) * 2, {}, 19824, 0.8),
+    "deep matmul on duo": lambda: Case("duo", kernels.matmul, ((256, 1024),) * 2, {}, 69872, 0.9),
+    "large matmul on duo": lambda: Case("duo", kernels.matmul, ((512, 512),) * 2, {}, 135632, 0.85),
+    "linear_silu on duo": lambda: Case(
+        "duo", kernels.linear_silu, ((256, 256),) * 2, {}, 20927, 0.7
+    ),
 }
 
 
