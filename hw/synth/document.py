@@ -44,7 +44,7 @@ What the rows with the most LUT4 take themselves, all copies together, without r
 
 With {tools}. Each module of a row is synthesised alone and no logic moves between rows, so that a
 row is what that module costs; synthesised as one, the machine is a little smaller. ABC is given
-half of a 25 ns clock for logic and uses what is left of it to save area. A result is cached by the
+8 ns for logic and uses what is left of it to save area. A result is cached by the
 module's contents: after a change only what changed is synthesised again. All of `{machine}` takes
 some ten minutes of one core.
 
