@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hw.sim.toolchain import ToolError
+from hw.sim.toolchain import failure
 
 MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 """What the system counts the largest resident set in."""
@@ -71,10 +71,7 @@ def measured(command: list[str], cwd: Path) -> Usage:
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             output.seek(0)
-            tail = "\n".join(output.read().decode(errors="replace").splitlines()[-30:])
-            raise ToolError(
-                f"{' '.join(command)}\nfailed with status {process.returncode}:\n{tail}"
-            )
+            raise failure(command, process.returncode, output.read().decode(errors="replace"))
     return Usage(
         time.monotonic() - started,
         usage.ru_utime + usage.ru_stime,

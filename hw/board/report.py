@@ -44,9 +44,7 @@ but the last are one row.
     python -m hw.board.report docs/timing.json > docs/timing.md
 
 With {tools}. Times are of a machine that did other things too; processor seconds and memory hardly
-depend on that. The test suite checks that this page is what the JSON says, and that the JSON was
-measured with the configuration of today's `{machine}`; it repeats the synthesis and the check of
-fit, not the placement.
+depend on that.
 """
 
 

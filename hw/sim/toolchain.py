@@ -108,9 +108,14 @@ def run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None 
         stderr=subprocess.STDOUT,
     )
     if done.returncode != 0:
-        tail = "\n".join(done.stdout.splitlines()[-30:])
-        raise ToolError(f"{' '.join(command)}\nfailed with status {done.returncode}:\n{tail}")
+        raise failure(command, done.returncode, done.stdout)
     return done.stdout
+
+
+def failure(command: list[str], status: int, output: str) -> ToolError:
+    """Return the error of a command that failed: what it was, and the end of its output."""
+    tail = "\n".join(output.splitlines()[-30:])
+    return ToolError(f"{' '.join(command)}\nfailed with status {status}:\n{tail}")
 
 
 def _text(version: tuple[int, ...]) -> str:
