@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import reduce
 from operator import and_, or_
 
-from amaranth.hdl import Module, ResetInserter
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -63,21 +63,27 @@ class Top(wiring.Component):
         m.submodules.control = control = Control(machine)
         wiring.connect(m, wiring.flipped(self.host), control.bus)
         m.d.comb += self.finished.eq(control.finished)
+        m.domains.cleared = ClockDomain(local=True)
+        m.d.comb += [
+            ClockSignal("cleared").eq(ClockSignal()),
+            ResetSignal("cleared").eq(ResetSignal(allow_reset_less=True) | control.clear),
+        ]
+        cleared = DomainRenamer("cleared")
         mesh = Mesh(machine)
-        m.submodules.mesh = ResetInserter(control.clear)(mesh)
+        m.submodules.mesh = cleared(mesh)
         progress, idle = [], []
         for node in machine.nodes:
             if node.kind == "H":
                 element: wiring.Component = control
             elif node.kind == "M":
                 element = port = self._ports[node.id]
-                m.submodules[f"memory_{node.id}"] = ResetInserter(control.clear)(port)
+                m.submodules[f"memory_{node.id}"] = cleared(port)
                 wiring.connect(m, port.axi, wiring.flipped(getattr(self, f"memory_{node.id}")))
                 m.d.comb += port.stop.eq(control.stop)
                 idle.append(port.idle)
             else:
                 element = unit = Unit(machine, node, self._make(machine, node))
-                m.submodules[f"unit_{node.id}"] = ResetInserter(control.clear)(unit)
+                m.submodules[f"unit_{node.id}"] = cleared(unit)
                 progress.append(unit.progress)
             wiring.connect(m, element.o, getattr(mesh, f"i_{node.id}"))
             wiring.connect(m, getattr(mesh, f"o_{node.id}"), element.i)

@@ -12,6 +12,7 @@ from hw.cluster.gemm import GemmEngine
 from hw.cluster.landing import Landing
 from hw.cluster.tensor import TensorArray
 from hw.common.interfaces import Datapath
+from hw.common.resting import resting
 from hw.noc.flit import Kind
 from kohakutpu.config import Machine
 
@@ -49,7 +50,8 @@ class ClusterDatapath(wiring.Component):
         m.submodules.drain = drain = DrainEngine(self._node, machine)
         m.submodules.l1a = l1a = Entries(machine.l1_entries, machine.k_per_cycle)
         m.submodules.l1b = l1b = Entries(machine.l1_entries, machine.k_per_cycle)
-        m.submodules.tensor = tensor = TensorArray(machine.k_per_cycle)
+        tensor = TensorArray(machine.k_per_cycle)
+        m.submodules.tensor = resting(m, platform, tensor, "tensor", tensor.step.valid)
         m.submodules.accumulator = accumulator = Accumulator(
             machine.acc_subtiles, machine.k_per_cycle
         )

@@ -25,6 +25,7 @@ from hw.cluster.direct import DirectWriter
 from hw.cluster.entries import entry_write
 from hw.cluster.rows import RowAssembly
 from hw.common.interfaces import Landed
+from hw.common.resting import resting
 from hw.noc.flit import Flit, Form, Kind
 from kohakutpu.config import LANES, Machine
 
@@ -113,7 +114,7 @@ class Landing(wiring.Component):
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += position.eq(0)
 
-        quantiser, target = self._quantise(m, rows, columns)
+        quantiser, target = self._quantise(m, platform, rows, columns)
         write, ends = self.write, quantiser.o_valid & quantiser.o_last
         m.d.comb += [
             direct.blocked.eq(quantiser.o_valid),
@@ -153,11 +154,12 @@ class Landing(wiring.Component):
         return result
 
     def _quantise(
-        self, m: Module, rows: RowAssembly, columns: ColumnTurn
+        self, m: Module, platform: object, rows: RowAssembly, columns: ColumnTurn
     ) -> tuple[Quantiser, data.View]:
         """Feed the quantiser block by block; return it and where what it has belongs."""
         k = self._k_per_cycle
-        m.submodules.quantiser = quantiser = Quantiser(k // 2)
+        quantiser = Quantiser(k // 2)
+        m.submodules.quantiser = resting(m, platform, quantiser, "quantiser", quantiser.valid)
         m.submodules.targets = targets = SyncFIFO(width=Target.as_shape().size, depth=IN_QUANTISER)
         number = Signal(number_bits(k))
         owner, takes_columns = Signal(), Signal()  # of the last block, of this one

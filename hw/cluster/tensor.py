@@ -37,6 +37,9 @@ class Step(data.Struct):
     ends: 1
 
 
+TO_SLICE = 2
+"""Cycles from a step until the dot products have its slice."""
+
 TURNAROUND = Adder.latency + 1
 """Cycles from reading a part of a sub-tile to its write; it is readable in the cycle after."""
 
@@ -80,12 +83,19 @@ class TensorArray(wiring.Component):
             }
         )
 
+    @property
+    def latency(self) -> int:
+        """Cycles from a step to its last write."""
+        turns = LANES // part_rows(self._k_per_cycle)
+        in_order = TO_SLICE + BlockDot(self._k_per_cycle).latency + PartialScaler.latency
+        return in_order + TURNAROUND - 1 + turns - 1
+
     def elaborate(self, platform: object) -> Module:
         """L1, slice, dot product, scale, add: a fixed delay each."""
         m = Module()
         dots = [BlockDot(self._k_per_cycle) for _ in range(LANES * LANES)]
         latency = dots[0].latency
-        sliced = delayed(m, self.step, 2, reset=True)
+        sliced = delayed(m, self.step, TO_SLICE, reset=True)
         a = delayed(m, self.a, 1)
         b = delayed(m, self.b, 1)
         scales = delayed(m, Cat(a.scales, b.scales), latency)

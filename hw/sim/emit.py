@@ -10,18 +10,33 @@ from typing import Any
 from amaranth.back import rtlil, verilog
 from amaranth.lib import wiring
 
+from hw.common.resting import GatesClocks
+
 CONSTANT = re.compile(r"^(\s*)always @\*(\n\s+[^\n]* = \d+'[hbd][0-9a-f]+;)$", re.MULTILINE)
 
 
-def emit(component: wiring.Component) -> str:
+def emit(component: wiring.Component, *, gated: bool = False) -> str:
     """Return the Verilog of a component, as the module ``top``.
 
     Memories whose initial content is all zeros are left without one: hardware that works after a
     reset, which clears no memory, does not depend on it.
+
+    Parameters
+    ----------
+    component : amaranth.lib.wiring.Component
+        What.
+    gated : bool
+        Parts at rest have no clock, which makes simulators faster; see `hw.common.resting`.
     """
     os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")  # in process: the fast one
     with _no_collection(), _no_zeros():
-        text = verilog.convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+        text = verilog.convert(
+            component,
+            name="top",
+            platform=GatesClocks() if gated else None,
+            emit_src=False,
+            strip_internal_attrs=True,
+        )
     # Yosys writes the constant part of a signal as a block that waits for a change of nothing, and
     # so never runs; `always_comb` runs once at the start.
     return CONSTANT.sub(r"\1always_comb\2", text)

@@ -53,6 +53,7 @@ class Variant(enum.Enum):
     """What a simulator is built for."""
 
     FAST = "fast"
+    """Parts at rest have no clock; the other variants are as plain as what is synthesised."""
     CHECKED = "checked"
     """Assertions are on, and what nothing sets starts at random."""
     WAVES = "waves"
@@ -81,7 +82,9 @@ def digest() -> str:
     return result.hexdigest()
 
 
-def verilog(machine: Machine, make: Callable[..., Any] | None = None) -> str:
+def verilog(
+    machine: Machine, make: Callable[..., Any] | None = None, *, gated: bool = False
+) -> str:
     """Return the Verilog of a machine with its memory, without ``axi_ram.v``.
 
     Parameters
@@ -90,6 +93,8 @@ def verilog(machine: Machine, make: Callable[..., Any] | None = None) -> str:
         Which.
     make : callable, optional
         Other datapaths, as for `hw.top.Top`; what they emit is not cached.
+    gated : bool
+        Whether parts that rest have no clock; see `hw.common.resting`.
 
     Raises
     ------
@@ -101,14 +106,15 @@ def verilog(machine: Machine, make: Callable[..., Any] | None = None) -> str:
         from hw.sim.emit import emit
         from hw.sim.testbench import Testbench
 
-        return emit(Testbench(machine, make))
+        return emit(Testbench(machine, make), gated=gated)
     tools, sources = toolchain.find(), digest()
+    clocks = "gated" if gated else "plain"
 
     def fill(work: Path) -> None:
         # A process of its own reads the sources as they are now, not as they were when this one
         # imported them; and takes its memory with it.
         values = json.dumps(asdict(machine))
-        command = [sys.executable, "-m", "hw.sim.testbench", values, str(work / "top.v")]
+        command = [sys.executable, "-m", "hw.sim.testbench", values, clocks, str(work / "top.v")]
         toolchain.run(command, cwd=ROOT)
         if digest() != sources:
             raise toolchain.ToolError(
@@ -118,7 +124,9 @@ def verilog(machine: Machine, make: Callable[..., Any] | None = None) -> str:
 
     with notice(f"describing {machine.name} in Verilog"):
         folder = cache.obtain(
-            f"verilog-{machine.hash}", [tools.versions, machine.hash, sources], fill
+            f"verilog-{machine.hash}-{clocks}",
+            [tools.versions, machine.hash, sources, clocks],
+            fill,
         )
     return (folder / "top.v").read_text()
 
@@ -149,7 +157,7 @@ def build(
         If a tool is missing, of a wrong version, or fails.
     """
     tools = toolchain.find()
-    text = verilog(machine, make)
+    text = verilog(machine, make, gated=variant is Variant.FAST)
     flags = [*VERILATOR, *FLAGS[variant]]
     label = f"{name or machine.name}-{variant.value}"
     described = [_source(name) for name in DESCRIPTION]

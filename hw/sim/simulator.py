@@ -77,6 +77,8 @@ class Simulator:
     component : amaranth.lib.wiring.Component
         What to simulate. Its domain is ``sync``. Structured ports are plain numbers here, the
         first member lowest.
+    gated : bool
+        Whether parts of it that rest have no clock; see `hw.common.resting`.
 
     Attributes
     ----------
@@ -89,10 +91,10 @@ class Simulator:
         If a tool is missing or fails.
     """
 
-    def __init__(self, component: wiring.Component) -> None:
+    def __init__(self, component: wiring.Component, *, gated: bool = False) -> None:
         tools = toolchain.find()
         self.ports = _ports(component)
-        text = emit(component)
+        text = emit(component, gated=gated)
         clocked = re.search(r"^\s*input clk;", text, re.MULTILINE) is not None
         driver = _driver(self.ports, clocked)
         contents = [tools.versions, text, driver, *VERILATOR, *COMPILER]

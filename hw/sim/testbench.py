@@ -78,5 +78,6 @@ class Testbench(wiring.Component):
         return m
 
 
-if __name__ == "__main__":  # fields of a Machine as JSON, and the file to write
-    Path(sys.argv[2]).write_text(emit(Testbench(Machine(**json.loads(sys.argv[1])))))
+if __name__ == "__main__":  # fields of a Machine as JSON, "gated" or "plain", the file to write
+    bench = Testbench(Machine(**json.loads(sys.argv[1])))
+    Path(sys.argv[3]).write_text(emit(bench, gated=sys.argv[2] == "gated"))

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.arithmetic.adder import Combine
 from hw.arithmetic.reduction import RowReduction
 from hw.common.interfaces import Engine, code
+from hw.common.resting import resting
 from hw.noc.flit import LOCAL_BITS
 from hw.vector.check import DST, RECORD, RED, SHAPE, ExecCheck, Hull
 from hw.vector.l1 import ReadPort, WritePort
@@ -70,7 +71,9 @@ class ExecEngine(wiring.Component):
         lanes, beats = self._machine.lanes, self._machine.registers
         m.submodules.check = check = ExecCheck(self._machine)
         m.submodules.registers = registers = RegisterFile(beats, lanes, len(SOURCES))
-        m.submodules.pipe = pipe = VectorPipe(lanes)
+        pipe, reduction = VectorPipe(lanes), RowReduction(lanes)
+        m.submodules.pipe = resting(m, platform, pipe, "pipe", pipe.valid)
+        m.submodules.reduction = resting(m, platform, reduction, "reduction", reduction.valid)
         m.submodules.packer = packer = WordPacker(lanes, self._address_bits)
         m.submodules.scalars = scalars = ScalarPacker(lanes)
         wiring.connect(m, wiring.flipped(self.engine.i), check.i)
@@ -84,7 +87,7 @@ class ExecEngine(wiring.Component):
 
         ends = self._issue(m, tasks, turn, start, issuing, registers, pipe, owes, alone)
         beats_done = self._collect(
-            m, tasks, registers, pipe, packer, scalars, owes, alone, start, turn
+            m, tasks, registers, pipe, reduction, packer, scalars, owes, alone, start, turn
         )
         self._start(m, check, tasks, turn, start, issuing, alive)
         with m.If(start):
@@ -221,6 +224,7 @@ class ExecEngine(wiring.Component):
         tasks: list[Signal],
         registers: RegisterFile,
         pipe: VectorPipe,
+        reduction: RowReduction,
         packer: WordPacker,
         scalars: ScalarPacker,
         owes: Signal,
@@ -231,7 +235,6 @@ class ExecEngine(wiring.Component):
         """Write and reduce what leaves the pipe; return when an instruction's last beat has."""
         lanes = self._machine.lanes
         m.submodules.computed = computed = BeatWalk(lanes)
-        m.submodules.reduction = reduction = RowReduction(lanes)
         # Turns change from one instruction to the next: a bit that flips says whose beat it is.
         here = Signal(init=1)
         task = _of(m, tasks, here, "computed_task")
