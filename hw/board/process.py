@@ -1,17 +1,14 @@
 """Tools that take minutes: what one takes of the machine it runs on."""
 
-import os
+import json
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from hw.board import watch
 from hw.sim.toolchain import failure
-
-MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
-"""What the system counts the largest resident set in."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +22,7 @@ class Usage:
     processor : float
         Seconds of processor time.
     memory : int
-        Bytes, at most at once; no less than what the process that started it ever held, since
-        Linux counts a child from its parent's image on.
+        Bytes, at most at once.
     """
 
     seconds: float
@@ -56,24 +52,23 @@ def measured(command: list[str], cwd: Path) -> Usage:
     ToolError
         If it fails; the message is the command and the end of its output.
     """
-    started = time.monotonic()
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            # `subprocess` tells nothing of one child's memory.
-            _, status, usage = os.wait4(process.pid, 0)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "usage.json"
+        watched = [sys.executable, "-I", "-S", watch.__file__, str(result), *command]
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(watched, cwd=cwd, stdout=output, stderr=subprocess.STDOUT)
+            try:
+                process.wait()
+            except BaseException:
+                process.terminate()  # it ends the tool, which it alone knows
+                process.wait()
+                raise
             output.seek(0)
-            raise failure(command, process.returncode, output.read().decode(errors="replace"))
-    return Usage(
-        time.monotonic() - started,
-        usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss * MAXRSS_BYTES,
-    )
+            text = output.read().decode(errors="replace")
+        if process.returncode != 0:
+            raise failure(command, process.returncode, text)
+        took = json.loads(result.read_text())
+    status = took.pop("status")
+    if status != 0:
+        raise failure(command, status, text)
+    return Usage(**took)

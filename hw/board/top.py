@@ -1,9 +1,9 @@
 """What is between a system and the pins of a board."""
 
+from collections.abc import Callable
+
 from amaranth.hdl import ClockDomain, Elaboratable, Module
 from amaranth.lib import io, wiring
-
-from hw.board.clock import Pll
 
 
 class BoardTop(Elaboratable):
@@ -14,28 +14,35 @@ class BoardTop(Elaboratable):
     system : amaranth.lib.wiring.Component
         With the ports ``receive``, ``transmit``, ``listening`` and ``finished``.
     oscillator, frequency : int
-        Hz of the board's oscillator, and of the system; a PLL makes the one from the other.
+        Hz of the board's oscillator, and of the system.
+    clock : callable
+        Returns what makes the latter from the former, as `hw.board.vendor.Vendor.clock`.
     lights : int
         LEDs of the board, as far as there is a use for them.
 
     Raises
     ------
     ValueError
-        If no PLL makes that frequency.
+        If nothing makes that frequency.
     """
 
     def __init__(
-        self, system: wiring.Component, oscillator: int, frequency: int, lights: int
+        self,
+        system: wiring.Component,
+        oscillator: int,
+        frequency: int,
+        clock: Callable[[int, int], wiring.Component],
+        lights: int,
     ) -> None:
         self._system, self._lights = system, lights
-        self._pll = Pll(oscillator, frequency) if frequency != oscillator else None
+        self._clock = clock(oscillator, frequency) if frequency != oscillator else None
 
     def elaborate(self, platform) -> Module:
-        """Ask the platform for pins; without a PLL its default clock is the system's."""
+        """Ask the platform for pins; if nothing has to be made its clock is the system's."""
         m = Module()
-        if self._pll is not None:
+        if self._clock is not None:
             m.domains.sync = ClockDomain("sync")
-            m.submodules.pll = pll = self._pll
+            m.submodules.pll = pll = self._clock
             m.submodules.clock = clock = io.Buffer(
                 "i", platform.request(platform.default_clk, dir="-")
             )

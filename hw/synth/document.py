@@ -9,10 +9,8 @@ import sys
 from math import prod
 from pathlib import Path
 
-from hw.synth.utilisation import RESOURCES, Counts, Row, Utilisation, resources
-
-ALONE = ("LUT", "CCU2C", "DPR16X4", "PFUMX", "L6MUX21")
-HEADINGS = ("module", *RESOURCES, *ALONE)
+from hw.synth.family import Counts, Family
+from hw.synth.utilisation import Row, Utilisation
 
 PAGE = """\
 # Area
@@ -25,9 +23,7 @@ before placing and routing: {verdict}
 ## By module
 
 A row is a module with everything below it; where siblings have the same contents, one row stands
-for all of them together. LUT4 counts sites: a function takes one, a carry cell (CCU2C) two, a LUT
-RAM of 16 x 4 bits (DPR16X4) six, being three slices. The columns behind DP16KD are the cells
-themselves; multiplexers between LUTs (PFUMX, L6MUX21) take no sites of their own.
+for all of them together. {note}
 
 {rows}
 
@@ -44,7 +40,7 @@ What the rows with the most LUT4 take themselves, all copies together, without r
 
 With {tools}. Each module of a row is synthesised alone and no logic moves between rows, so that a
 row is what that module costs; synthesised as one, the machine is a little smaller. ABC is given
-8 ns for logic and uses what is left of it to save area. A result is cached by the
+{delay} ns for logic and uses what is left of it to save area. A result is cached by the
 module's contents: after a change only what changed is synthesised again. All of `{machine}` takes
 some ten minutes of one core.
 
@@ -53,42 +49,46 @@ configuration of today's `{machine}`; it does not repeat the synthesis.
 """
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def headings(family: Family) -> tuple[str, ...]:
+    """Return the headings of the table of modules."""
+    return ("module", *family.resources, *family.columns)
+
+
+def cells(row: Row, family: Family) -> tuple[str, ...]:
     """Return a row's cells of the table, its copies together."""
     name = "  " * row.depth + row.path.rpartition("/")[2]
     copies = f" x{row.copies}" if row.copies > 1 else ""
-    return (name + copies, *numbers(row.total, row.copies))
+    return (name + copies, *numbers(row.total, family, row.copies))
 
 
-def numbers(counts: Counts, copies: int = 1) -> list[str]:
+def numbers(counts: Counts, family: Family, copies: int = 1) -> list[str]:
     """Return the numbers of a row of the table."""
-    taken = resources(counts)
-    own = [counts["LUT4"], *(counts[name] for name in ALONE[1:])]
-    return [f"{copies * count:,}" for count in (*(taken[name] for name in RESOURCES), *own)]
+    own = (counts[kind] for kind in family.columns.values())
+    return [f"{copies * count:,}" for count in (*family.taken(counts).values(), *own)]
 
 
 def limits(used: Utilisation) -> list[tuple[str, ...]]:
     """Return the rows that stand below the table: what the device has, and the part used."""
-    taken = resources(used.rows[0].total)
-    blank = [""] * len(ALONE)
+    taken = used.family.taken(used.rows[0].total)
+    blank = [""] * len(used.family.columns)
     return [
-        ("the device", *(f"{used.limits[name]:,}" for name in RESOURCES), *blank),
-        ("used", *(f"{taken[name] / used.limits[name]:.1%}" for name in RESOURCES), *blank),
+        ("the device", *(f"{used.limits[name]:,}" for name in taken), *blank),
+        ("used", *(f"{count / used.limits[name]:.1%}" for name, count in taken.items()), *blank),
     ]
 
 
 def document(used: Utilisation) -> str:
     """Return the page."""
-    taken = resources(used.rows[0].total)
+    family = used.family
     summary = [
         (
             name,
-            f"{taken[name]:,}",
+            f"{count:,}",
             f"{used.limits[name]:,}",
-            f"{taken[name] / used.limits[name]:.1%}",
+            f"{count / used.limits[name]:.1%}",
             f"{used.budget[name]:,}" if name in used.budget else "",
         )
-        for name in RESOURCES
+        for name, count in family.taken(used.rows[0].total).items()
     ]
     over = ", ".join(used.over)
     return PAGE.format(
@@ -98,8 +98,10 @@ def document(used: Utilisation) -> str:
         board=used.board,
         verdict=f"beyond its budget ({over})." if over else "within its budget.",
         limits=table(("", "used", "there are", "part", "budget"), summary),
-        largest=table(("module", *RESOURCES), largest(used)),
-        rows=table(HEADINGS, [cells(row) for row in used.rows]),
+        largest=table(("module", *family.resources), largest(used)),
+        rows=table(headings(family), [cells(row, family) for row in used.rows]),
+        note=family.note,
+        delay=family.delay // 1000,
         tools=" and ".join(f"{name} {version}" for name, version in used.tools.items()),
     )
 
@@ -111,11 +113,11 @@ def largest(used: Utilisation, count: int = 15) -> list[tuple[str, ...]]:
     for row in used.rows:
         parts = row.path.split("/")
         times = prod(copies["/".join(parts[: n + 1])] for n in range(len(parts)))
-        own = {name: times * taken for name, taken in resources(row.own).items()}
+        own = {name: times * taken for name, taken in used.family.taken(row.own).items()}
         sizes.append((row, own))
     sizes.sort(key=lambda size: -size[1]["LUT4"])
     return [
-        (row.path.removeprefix("top/"), *(f"{own[name]:,}" for name in RESOURCES))
+        (row.path.removeprefix("top/"), *(f"{taken:,}" for taken in own.values()))
         for row, own in sizes[:count]
     ]
 

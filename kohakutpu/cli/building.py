@@ -61,6 +61,7 @@ def build(
         from hw.board import flow
         from hw.board.report import Report
         from hw.board.system import System
+        from hw.board.vendor import vendor
         from hw.sim.toolchain import ToolError
         from hw.synth import boards
     except ModuleNotFoundError as error:
@@ -89,7 +90,7 @@ def build(
         step(f"writing {configuration.name} ({configuration.hash}) for {target.name}")
         flow.describe(system, target, hertz, folder)
         step("synthesis, some minutes unless it is in the cache")
-        made = flow.synthesise(folder)
+        made = flow.synthesise(target, folder)
         console.print(fitting(made, target))
         step(f"synthesis took {made.usage}")
         made.fit(target)
@@ -100,7 +101,12 @@ def build(
             timings = list(pool.map(placed, range(1, seeds + 1)))
         fastest = flow.best(timings)
         console.print(fastest.describe())
-        bitstream = flow.pack(folder, fastest.seed)
+        if vendor(target).untimed:
+            step(
+                f"of {vendor(target).untimed} nextpnr knows no delays: paths through them may "
+                "take longer than that"
+            )
+        bitstream = flow.pack(target, folder, fastest.seed)
     except boards.BoardError as error:
         raise CallError(str(error), fix="name one of them in --board") from None
     except ToolError as error:
@@ -121,7 +127,7 @@ def build(
         memory_words=memory,
         used=made.used,
         limits=dict(target.limits),
-        tools=flow.versions(),
+        tools=flow.versions(target),
         synthesis=made.usage,
         timings=timings,
     )

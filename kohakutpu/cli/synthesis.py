@@ -44,12 +44,16 @@ def synth(board: str, machine: str | None, output: Path | None, depth: int) -> N
         yosys.version()
     except ToolError as error:
         raise CallError(str(error), fix=yosys.INSTALL) from None
-    with Console(stderr=True, highlight=False).status("writing RTLIL") as status:
-        used = utilisation.measure(
-            chosen(machine),
-            target,
-            lambda path, done, all: status.update(f"synthesis, {done + 1} of {all}: {path}"),
-        )
+    configuration = chosen(machine)
+    try:
+        with Console(stderr=True, highlight=False).status("writing RTLIL") as status:
+            used = utilisation.measure(
+                configuration,
+                target,
+                lambda path, done, all: status.update(f"synthesis, {done + 1} of {all}: {path}"),
+            )
+    except ToolError as error:
+        raise CallError(str(error), fix=yosys.INSTALL) from None
     if output is not None:
         output.write_text(json.dumps(used.as_json(), indent=1) + "\n")
     show(used, depth)
@@ -57,16 +61,16 @@ def synth(board: str, machine: str | None, output: Path | None, depth: int) -> N
 
 def show(used: Utilisation, depth: int) -> None:
     """Print the table."""
-    from hw.synth.document import HEADINGS, cells, limits
+    from hw.synth.document import cells, headings, limits
 
     console = Console(highlight=False, soft_wrap=True)
     console.width = max(console.width, 120)
     table = Table(title=f"{used.machine} on {used.board} ({used.device})", title_justify="left")
-    for number, heading in enumerate(HEADINGS):
+    for number, heading in enumerate(headings(used.family)):
         table.add_column(heading, justify="right" if number else "left", no_wrap=True)
     for row in used.rows:
         if row.depth <= depth:
-            table.add_row(*cells(row))
+            table.add_row(*cells(row, used.family))
     table.add_section()
     for line in limits(used):
         table.add_row(*line)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hw.synth.document import document, largest
-from hw.synth.utilisation import CELLS, Row, Utilisation
+from hw.synth.ecp5 import ECP5
+from hw.synth.utilisation import Row, Utilisation
 from kohakutpu.config import preset
 
 ROOT = Path(__file__).parents[2]
@@ -58,11 +59,11 @@ def test_every_row_is_the_sum_of_its_parts(measured: Utilisation) -> None:
 
 def test_the_largest_rows_count_every_copy() -> None:
     def row(path: str, copies: int, luts: int) -> Row:
-        cells = dict.fromkeys(CELLS.values(), 0) | {"LUT4": luts}
+        cells = dict.fromkeys(ECP5.kinds, 0) | {"LUT4": luts}
         return Row(path, copies, cells, cells)
 
     rows = [row("top", 1, 5), row("top/a", 2, 1), row("top/a/b.c", 3, 7), row("top/d", 1, 8)]
-    used = Utilisation("m", "h", "b", "d", {}, {}, {}, rows)
+    used = Utilisation("m", "h", "ulx3s-85f", "d", {}, {}, {}, rows)
     assert largest(used, 3) == [
         ("a/b.c", "42", "0", "0", "0"),
         ("d", "8", "0", "0", "0"),

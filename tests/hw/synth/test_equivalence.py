@@ -12,6 +12,7 @@ from hw.common.decode import Decoder
 from hw.memory.burst import ReadBurst
 from hw.sim.toolchain import ToolError, run
 from hw.synth import yosys
+from hw.synth.ecp5 import ECP5
 from kohakutpu.config import preset
 
 pytestmark = [
@@ -60,9 +61,7 @@ def prove(described: wiring.Component, made: wiring.Component, steps: int, folde
     for name, component in (("described", described), ("design", made)):
         text = rtlil.convert(component, name="top", emit_src=False)
         (folder / f"{name}.il").write_text(text)
-    synthesis = yosys.SCRIPT.format(
-        top="top", mapping=yosys.MAPPING, delay=yosys.DELAY_PS, hidden=yosys.HIDDEN
-    )
+    synthesis = yosys.script(ECP5, "top")
     (folder / "prove.ys").write_text(DESCRIBED + synthesis + PROVED.format(steps=steps))
     run([sys.executable, "-c", yosys.YOSYS, "-q", "-l", "log.txt", "prove.ys"], cwd=folder)
     assert f"proved base case for {steps} steps: SUCCESS" in (folder / "log.txt").read_text()

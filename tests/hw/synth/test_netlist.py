@@ -7,8 +7,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.synth import boards
+from hw.synth.ecp5 import ECP5
+from hw.synth.family import Family
+from hw.synth.gw5a import GW5A
 from hw.synth.netlist import Netlist, canonical, read
-from hw.synth.utilisation import CellError, Row, Utilisation, resources, survey
+from hw.synth.utilisation import CellError, Row, Utilisation, survey
 
 
 class Leaf(wiring.Component):
@@ -101,7 +104,7 @@ def test_ports_in_canonical_form() -> None:
     }  # fmt: skip
 
 
-def fake(label: str, top: str, text: str) -> dict[str, int]:
+def fake(family: Family, label: str, top: str, text: str) -> dict[str, int]:
     body = text.split("attribute \\blackbox")[0]
     boxes: dict[str, int] = {}
     for line in body.splitlines():
@@ -114,7 +117,7 @@ def fake(label: str, top: str, text: str) -> dict[str, int]:
 def test_rows_add_up() -> None:
     seen: list[tuple[str, int, int]] = []
     inner = Chain(Leaf(), Leaf(), Leaf(odd=True))
-    rows = survey(Chain(inner, Leaf()), lambda *what: seen.append(what), fake)
+    rows = survey(Chain(inner, Leaf()), ECP5, lambda *what: seen.append(what), fake)
     assert seen[0] == ("top", 0, len(seen))
     assert [done for _, done, _ in seen] == list(range(len(seen)))
     table = {row.path: row for row in rows}
@@ -136,14 +139,27 @@ def test_rows_add_up() -> None:
 
 @pytest.mark.parametrize("left", ["$and", "$mem_v2", "OSCG", "m0123456789abcdef"])
 def test_cells_that_are_nothing_of_the_fpgas_are_refused(left: str) -> None:
+    cells = {"LUT4": 1, left: 1, "$scopeinfo": 3}
     with pytest.raises(CellError, match="top has cells that are nothing of the FPGA's: ") as error:
-        survey(Leaf(), lambda *what: None, lambda *what: {"LUT4": 1, left: 1, "$scopeinfo": 3})
+        survey(Leaf(), ECP5, lambda *what: None, lambda *what: cells)
     assert str(error.value).endswith(left)
 
 
 def test_luts_are_sites() -> None:
     cells = {"LUT4": 10, "CCU2C": 3, "DPR16X4": 2, "PFUMX": 9, "FF": 7, "DP16KD": 1}
-    assert resources(cells) == {"LUT4": 28, "FF": 7, "MULT18X18D": 0, "DP16KD": 1}
+    assert ECP5.taken(cells) == {"LUT4": 28, "FF": 7, "MULT18X18D": 0, "DP16KD": 1}
+
+
+def test_cells_of_another_family() -> None:
+    """Several names are one kind; a large multiplier takes both small ones of its block."""
+    made = {"LUT2": 3, "LUT4": 10, "ALU": 5, "RAM16SDP4": 2, "DFFRE": 6, "DFFSE": 1, "IBUF": 2}
+    made |= {"MULT12X12": 7, "MULTALU27X18": 4, "DPX9B": 8, "SPX9": 2, "GND": 1}
+    counts = GW5A.count(made)
+    assert counts == {
+        "LUT4": 13, "ALU": 5, "RAM16": 2, "FF": 7, "MULT12X12": 7, "MULTALU": 4, "BSRAM": 10
+    }  # fmt: skip
+    assert GW5A.taken(counts) == {"LUT4": 34, "FF": 23, "MULT12X12": 15, "BSRAM": 10}
+    assert GW5A.unknown(made) == ["IBUF"]
 
 
 def used(luts: int, multipliers: int) -> Utilisation:

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.sim.toolchain import ToolError
 from hw.synth import yosys
+from hw.synth.ecp5 import ECP5
 from hw.synth.utilisation import survey
 
 needs_yosys = pytest.mark.skipif(
@@ -94,7 +95,7 @@ class Sample(wiring.Component):
 @pytest.mark.build
 def test_cells_counted_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KTPU_CACHE", str(tmp_path))
-    rows = {row.path: row for row in survey(Sample(), lambda *what: None)}
+    rows = {row.path: row for row in survey(Sample(), ECP5, lambda *what: None)}
 
     def cells(path: str) -> dict[str, int]:
         return {kind: count for kind, count in rows[path].total.items() if count}
@@ -110,7 +111,7 @@ def test_cells_counted_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("stat.json")}
     assert len(kept) == 3
-    again = survey(Sample(), lambda *what: None)
+    again = survey(Sample(), ECP5, lambda *what: None)
     assert again == list(rows.values())
     assert kept == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("stat.json")}
 
@@ -120,7 +121,7 @@ def test_cells_counted_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_what_yosys_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KTPU_CACHE", str(tmp_path))
     with pytest.raises(ToolError, match="failed with status"):
-        yosys.synthesise("wrong", "\\top", "module \\top\n  wire\n")
+        yosys.synthesise(ECP5, "wrong", "\\top", "module \\top\n  wire\n")
     assert not list(tmp_path.glob("synth-*/"))
 
 
