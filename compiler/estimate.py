@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -74,10 +75,13 @@ def cost_of(emit: Emit, machine: Machine) -> tuple[float, float, str]:
         windows = (operands.get(name) for name in ("a", "b", "c", "dst"))
         kinds = [window.kind for window in windows if isinstance(window, Window)]
         sizes = tuple(SIZES[kind] for kind in kinds if kind in SIZES)
-        return costs.execute(machine, operands["rows"], operands["cols"], sizes).cycles, 0, ""
+        reduces = operands.get("reduce", "none") != "none"
+        rows, cols = operands["rows"], operands["cols"]
+        return costs.execute(machine, rows, cols, sizes, reduces).cycles, 0, ""
     if emit.record is isa.FILL:
         words = _mean(emit, "rows") * _mean(emit, "k", lambda k: costs.words(k, SIZES["fp16"]))
-        return costs.START + max(words, operands["g"] * operands["nk"]), words, "read"
+        landed = costs.landing(machine) * max(words, operands["g"] * operands["nk"])
+        return costs.START + landed, words, "read"
     size = SIZES[operands["format"]]
 
     def row(elements: int) -> int:
@@ -92,11 +96,15 @@ def cost_of(emit: Emit, machine: Machine) -> tuple[float, float, str]:
         words, where = _mean(emit, extents[0]) * _mean(emit, extents[1], row), "written"
     else:
         words, where = float(window), "sent"
+    if emit.record is isa.VFILL:
+        return costs.START + max(window, words), words, "read"
+    to = "memory"
+    if operands.get("to", "memory") == "node":
+        to = "vector" if operands.get("buffer", "vector") == "vector" else "cluster"
     if emit.record is isa.DRAIN:
-        inside = costs.drain(operands["gm"], operands["gn"], size, 0, True).cycles - costs.START
-    else:
-        inside = window
-    return costs.START + max(inside, words), words, "read" if emit.record is isa.VFILL else where
+        gm, gn = operands["gm"], operands["gn"]
+        return costs.drain(machine, gm, gn, size, math.ceil(words), to).cycles, words, where
+    return costs.vdrain(machine, window, math.ceil(words), to).cycles, words, where
 
 
 def _mean(emit: Emit, name: str, measure: Callable[[int], int] = int) -> float:

@@ -195,6 +195,8 @@ def _cost(emit: Emit, machine: Machine) -> tuple[int, int, int]:
         latency = costs.executed(emit.operands.get("reduce", "none") != "none")
     elif latency is None:
         latency = costs.WRITE if emit.operands.get("to", "memory") == "memory" else costs.TRANSFER
+    if emit.record in isa.records("C"):
+        latency = costs.latency(machine, latency)
     return round(cycles), port, latency
 
 

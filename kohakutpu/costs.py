@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kohakutpu.config import LANES, QUARTERS_PER_WORD, WORD_BYTES, Machine
+from kohakutpu.config import KBLOCK, LANES, QUARTERS_PER_WORD, WORD_BYTES, Machine
 
 LAUNCH = 64  # from GO to the first instruction: unit table, kick, first fetch
 FETCH = 1  # a front end takes one instruction a cycle
@@ -26,7 +26,10 @@ EXEC = 34  # through the vector pipe and written; what reads it begins then
 REDUCTION = 65  # more, until scalars of rows are written
 EXEC_START = 5  # cycles between the beats of one EXEC and those of the next
 EXEC_CHECK = 20  # to check an EXEC, beside the one before
+REDUCTION_GROUP = 16  # elements that a tree adds up
 START = 2  # an engine takes an instruction from its queue and sets up its counters
+
+SERIAL_CHECK = 30  # to check an instruction of a cluster that multiplies with an adder
 
 FP16_PER_WORD = WORD_BYTES // 2
 
@@ -43,7 +46,26 @@ def words(elements: int, size: int) -> int:
     return -(-elements * size // WORD_BYTES)
 
 
-def fill(g: int, nk: int, rows: int, k: int, mode: str, transpose: bool) -> Work:
+def landing(machine: Machine) -> int:
+    """Cycles that a word takes to land in a cluster, which is as wide as the K it contracts."""
+    return KBLOCK // machine.k_per_cycle
+
+
+def is_serial(machine: Machine) -> bool:
+    """Tell whether rows of a sub-tile take turns in a cluster, and checks take their time."""
+    return landing(machine) >= LANES
+
+
+def latency(machine: Machine, behind: int) -> int:
+    """Cycles from when an engine of a cluster is free to its posts, `behind` of them on any.
+
+    An instruction is checked while the one before runs, so that its engine is not held up; but
+    whoever waits for the first of several, or for one alone, waits for its check.
+    """
+    return behind + SERIAL_CHECK if is_serial(machine) else behind
+
+
+def fill(machine: Machine, g: int, nk: int, rows: int, k: int, mode: str, transpose: bool) -> Work:
     """``FILL`` of ``g x nk`` entries with `rows` and `k` elements below the extents."""
     entries = g * nk
     if mode == "packed":
@@ -52,7 +74,7 @@ def fill(g: int, nk: int, rows: int, k: int, mode: str, transpose: bool) -> Work
         port = k * words(rows, 2)
     else:
         port = rows * words(k, 2)
-    return Work(START + max(port, entries), port)
+    return Work(START + landing(machine) * max(port, entries), port)
 
 
 def gemm(machine: Machine, gm: int, gn: int, nk: int) -> Work:
@@ -61,10 +83,15 @@ def gemm(machine: Machine, gm: int, gn: int, nk: int) -> Work:
     return Work(START + nk * max(sweep, GEMM_TURNAROUND), 0)
 
 
-def drain(gm: int, gn: int, size: int, sent: int, to_memory: bool) -> Work:
-    """``DRAIN`` of a tile of elements of `size` bytes, `sent` words leaving the cluster."""
-    read = gm * gn * (size // 2)
-    return Work(START + max(read, sent), sent if to_memory else 0)
+def drain(machine: Machine, gm: int, gn: int, size: int, sent: int, to: str) -> Work:
+    """``DRAIN`` of a tile of elements of `size` bytes, `sent` words leaving the cluster.
+
+    `to` is where they go: ``"memory"``, ``"vector"`` or ``"cluster"``. Where rows take turns at
+    the adders of a cluster, the accumulator is read a row a cycle.
+    """
+    read = gm * gn * (LANES if is_serial(machine) else size // 2)
+    word = landing(machine) if to == "cluster" else 1
+    return Work(START + max(read, word * sent), sent if to == "memory" else 0)
 
 
 def vfill(window: int, fetched: int) -> Work:
@@ -72,18 +99,33 @@ def vfill(window: int, fetched: int) -> Work:
     return Work(START + max(window, fetched), fetched)
 
 
-def vdrain(window: int, sent: int, to_memory: bool) -> Work:
-    """``VDRAIN`` of a window of `window` words, `sent` words leaving the core."""
-    return Work(START + max(window, sent), sent if to_memory else 0)
+def vdrain(machine: Machine, window: int, sent: int, to: str) -> Work:
+    """``VDRAIN`` of a window of `window` words, `sent` words leaving the core.
+
+    `to` is where they go: ``"memory"``, ``"vector"`` or ``"cluster"``.
+    """
+    word = QUARTERS_PER_WORD + 1 if is_narrow(machine) else 1
+    if to == "cluster":
+        word = max(word, landing(machine))
+    return Work(START + word * max(window, sent), sent if to == "memory" else 0)
 
 
-def execute(machine: Machine, rows: int, cols: int, l1_sizes: tuple[int, ...]) -> Work:
+def is_narrow(machine: Machine) -> bool:
+    """Tell whether the paths of a vector core are as wide as its beats, which are of 4 lanes."""
+    return machine.lanes == QUARTERS_PER_WORD
+
+
+def execute(
+    machine: Machine, rows: int, cols: int, l1_sizes: tuple[int, ...], reduces: bool = False
+) -> Work:
     """``EXEC`` of ``rows x cols`` elements; `l1_sizes` are the element sizes of its L1 windows.
 
     Every L1 window has a bank of its own, one word a cycle: an FP32 window feeds 8 elements a
-    cycle whatever the lanes.
+    cycle whatever the lanes. Reductions share adders where a group of 16 takes several beats.
     """
     row = -(-cols // machine.lanes)
+    if reduces and is_narrow(machine):
+        row = max(row, REDUCTION_GROUP // machine.lanes)
     for size in l1_sizes:
         row = max(row, words(cols, size))
     return Work(max(EXEC_CHECK, EXEC_START + rows * row), 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.analysis.contraction import known
+from compiler.analysis.heights import height_of, height_of_grid, height_of_operand
 from compiler.analysis.instances import Env, Integers, enumerate_instances
 from compiler.analysis.sites import Site, index_symbols, inside
 from kohakuaccel.errors import KernelError
@@ -17,14 +18,15 @@ from kohakuaccel.ir.nodes import Store, Value
 from kohakuaccel.lang.tracing import indices_of
 from kohakuaccel.source import Location
 from kohakutpu.config import KBLOCK, LANES
-from kohakutpu.lang.frames import REDUCTIONS, Cut, Frame, frames, view_frame
+from kohakutpu.lang.frames import REDUCTIONS, Cut, Frame, frame, frames, view_frame
 from kohakutpu.lang.ir import (
     Accumulate,
     Assign,
-    Computed,
+    Side,
     k_extent,
     k_index,
     value_of,
+    values_of,
     walk,
 )
 
@@ -41,41 +43,83 @@ def check_frames(sites: list[Site], env: Env) -> None:
         If two do not, or a row function runs on part of a row that crosses instances.
     """
     for site in sites:
-        value = value_of(site.statement)
-        if value is None or not site.fused:
+        if not site.fused:
             continue
-        found = frames(value)
-        _check_ambiguous(value, env)
-        for node in walk(value):
-            for axis in ("rows", "columns"):
-                parts = [(_name(arg), _part(found[arg], axis)) for arg in node.args]
-                _check_same(parts, axis, node.loc, site, env)
-            if node.op in REDUCTIONS:
-                _check_whole_row(node, found[node.args[0]], site, env)
-        own, loc = found[value], site.statement.loc
-        for axis, target in _targets(site, value):
-            _check_same([target, (_name(value), _part(own, axis))], axis, loc, site, env)
-        if isinstance(site.statement, Store) and own.rows is None:
-            _check_rows_of_states(site.statement, site, env)
+        if isinstance(site.statement, Accumulate):
+            for side, operand in site.statement.computed:
+                targets = _targets_of_operand(site.statement, side)
+                _check_value(operand.value, targets, site.statement.loc, site, env)
+        for value in values_of(site.statement):
+            _check_height(value, site, env)
+        value = value_of(site.statement)
+        if value is not None:
+            _check_value(value, _targets(site), site.statement.loc, site, env)
+            if isinstance(site.statement, Store) and frame(value).rows is None:
+                _check_rows_of_states(site.statement, site, env)
 
 
-def _targets(site: Site, value: Value) -> list[tuple[str, Part]]:
-    """Return what the value of a statement goes into, by axis."""
+def _check_value(
+    value: Value, targets: list[tuple[str, Part]], loc: Location, site: Site, env: Env
+) -> None:
+    """Check the operations of a value, and that it covers what it goes into, by axis."""
+    found = frames(value)
+    _check_ambiguous(value, env)
+    for node in walk(value):
+        for axis in ("rows", "columns"):
+            parts = [(_name(arg), _part(found[arg], axis)) for arg in node.args]
+            _check_same(parts, axis, node.loc, site, env)
+        if node.op in REDUCTIONS:
+            _check_whole_row(node, found[node.args[0]], site, env)
+    for axis, target in targets:
+        _check_same([target, (_name(value), _part(found[value], axis))], axis, loc, site, env)
+
+
+def _targets(site: Site) -> list[tuple[str, Part]]:
+    """Return what the value of a store or an assignment goes into, by axis."""
     statement = site.statement
     if isinstance(statement, Store):
-        frame = view_frame(statement.view)
+        target = view_frame(statement.view)
         name = f"`{statement.view}`"
-        return [("rows", (name, frame.rows)), ("columns", (name, frame.cols))]
-    if isinstance(statement, Assign):
-        width = statement.state.width
-        cut = None if width is None else Cut(width, width, Const(0))
-        return [("columns", (f"state `{statement.state}`", cut))]
-    assert isinstance(statement, Accumulate)
-    assert isinstance(statement.lhs, Computed)
-    tile, rhs = statement.tile, statement.rhs
-    chunk = Cut(k_extent(rhs), tile.nk * KBLOCK, k_index(rhs))
-    rows = Cut(known(tile.rows), tile.gm * LANES, known(tile.row))
-    return [("rows", (f"tile `{tile.name}`", rows)), ("columns", (f"K of `{rhs}`", chunk))]
+        return [("rows", (name, target.rows)), ("columns", (name, target.cols))]
+    assert isinstance(statement, Assign)
+    width = statement.state.width
+    cut = None if width is None else Cut(width, width, Const(0))
+    return [("columns", (f"state `{statement.state}`", cut))]
+
+
+def _targets_of_operand(statement: Accumulate, side: Side) -> list[tuple[str, Part]]:
+    """Return what an operand has to cover: rows or columns of the tile, and K as the other has."""
+    tile = statement.tile
+    if side == "A":
+        what, other = "tile", statement.rhs
+        rows = Cut(known(tile.rows), tile.gm * LANES, known(tile.row))
+    else:
+        what, other = "columns of tile", statement.lhs
+        rows = Cut(known(tile.cols), tile.gn * LANES, known(tile.col))
+    chunk = Cut(k_extent(other), tile.nk * KBLOCK, k_index(other))
+    return [("rows", (f"{what} `{tile.name}`", rows)), ("columns", (f"K of `{other}`", chunk))]
+
+
+def _check_height(value: Value, site: Site, env: Env) -> None:
+    """Check that states are used with values that have the rows of the grid, as states do."""
+    state = next((node.state for node in walk(value) if node.state is not None), None)
+    own = height_of_grid(site.grid, env)
+    height = own
+    if isinstance(site.statement, Accumulate):
+        for side, operand in site.statement.computed:
+            if operand.value is value:
+                height = height_of_operand(site.statement.tile, side, env)
+    else:
+        height = height_of(site.statement, env, own)
+    if state is None or height == own:
+        return
+    raise KernelError(
+        f"state `{state.state}` has {own} rows, those of the grid's block, but here it meets a "
+        f"value of {height} rows",
+        loc=site.statement.loc,
+        fix="use states with the rows of the grid alone: on the left of `@`, or on the tile",
+        notes=[(state.state.loc, f"`{state.state}` is made here")],
+    )
 
 
 def _check_rows_of_states(store: Store, site: Site, env: Env) -> None:

@@ -7,7 +7,7 @@ import warnings
 from compiler.analysis.sites import Site
 from kohakuaccel.ir.nodes import Store, Value
 from kohakutpu.lang.hazards import NumericHazard
-from kohakutpu.lang.ir import value_of, walk
+from kohakutpu.lang.ir import values_of, walk
 
 FP16_MAX = 65504.0
 SENTINEL = 1e4  # magnitude from which a number beside a maximum stands for "nothing yet"
@@ -17,14 +17,11 @@ def warn_of_hazards(sites: list[Site]) -> None:
     """Issue a `NumericHazard` for each line that has one."""
     seen: set[tuple[str, int]] = set()
     for site in sites:
-        value = value_of(site.statement)
-        if value is None:
-            continue
         store = site.statement if isinstance(site.statement, Store) else None
-        for node in walk(value):
+        for node in (node for value in values_of(site.statement) for node in walk(value)):
             text = _sentinel(node)
-            if text is None and node is value and store is not None:
-                text = _stored(value, store)
+            if text is None and store is not None and node is store.value:
+                text = _stored(node, store)
             place = node.loc.file, node.loc.line
             if text is not None and place not in seen:
                 seen.add(place)

@@ -12,7 +12,7 @@ from kohakuaccel.ir.nodes import Trace
 from kohakuaccel.ir.scalar import symbols
 from kohakuaccel.lang.tracing import indices_of
 from kohakuaccel.source import Location
-from kohakutpu.lang.ir import Assign, value_of, walk
+from kohakutpu.lang.ir import Assign, values_of, walk
 from kohakutpu.lang.layout import ANY_ROWS, ANY_WIDTH
 
 
@@ -52,8 +52,7 @@ def _uses(site: Site) -> Iterator[tuple[frozenset[Symbol], Location]]:
         for tiling in view.tilings:
             if tiling is not None:
                 yield tiling.size.symbols(), view.loc
-    value = value_of(site.statement)
-    for node in walk(value) if value is not None else ():
+    for node in (node for value in values_of(site.statement) for node in walk(value)):
         if node.number is not None:
             yield symbols(node.number), node.loc
     if isinstance(site.statement, Assign) and site.statement.state.width is not None:

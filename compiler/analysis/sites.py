@@ -20,7 +20,7 @@ from kohakutpu.lang.ir import (
     k_index,
     loads,
     tiles_of,
-    value_of,
+    values_of,
 )
 from kohakutpu.lang.layout import rows_and_width, stored_elements
 
@@ -65,9 +65,8 @@ class Site:
     @property
     def reads(self) -> list[View]:
         """The views that the statement reads."""
-        value = value_of(self.statement)
         operands = self.statement.views if isinstance(self.statement, Accumulate) else []
-        return operands + (loads(value) if value is not None else [])
+        return operands + [view for value in values_of(self.statement) for view in loads(value)]
 
     @property
     def written(self) -> Buffer | None:
@@ -79,8 +78,7 @@ class Site:
         """The tile that the statement is about; of several in one value the first."""
         if isinstance(self.statement, (Accumulate, TileDecl)):
             return self.statement.tile
-        value = value_of(self.statement)
-        found = tiles_of(value) if value is not None else []
+        found = [tile for value in values_of(self.statement) for tile in tiles_of(value)]
         return found[0] if found else None
 
     @property
@@ -100,7 +98,7 @@ def is_fused(grid: Grid) -> bool:
         isinstance(s, Assign)
         or (isinstance(s, TileDecl) and by_rows)
         or (isinstance(s, Store) and by_rows and s.view.kind == "tile")
-        or (isinstance(s, Accumulate) and isinstance(s.lhs, Computed))
+        or (isinstance(s, Accumulate) and bool(s.computed))
         for s in inside(grid.body)
     )
 
@@ -148,6 +146,10 @@ class Axis:
 def axes(view: View, site: Site) -> tuple[Axis, ...]:
     """Return what each index of a view selects, in elements of the buffer."""
     buffer, tile = view.buffer, site.tile
+    if view.kind in ("rows", "column") and _is_on_the_right(view, site.statement):
+        cut = view_frame(view).rows
+        assert cut is not None
+        return (Axis("rows", cut.extent, cut.block, view.index[0], view.tilings[0]),)
     by_tiles = not any(i.tiling is not None and i.tiling.kind == "rows" for i in site.grid.indices)
     if view.kind == "column" and by_tiles and (tile is not None or view.tilings[0] is not None):
         size = tile.gm * LANES if tile is not None else block_size(view.tilings[0], Const(1))
@@ -180,6 +182,13 @@ def axes(view: View, site: Site) -> tuple[Axis, ...]:
         return (columns,)
     height = tile.gm * LANES
     return Axis("rows", buffer.shape[0], height, view.index[0], view.tilings[0]), columns
+
+
+def _is_on_the_right(view: View, statement: Statement) -> bool:
+    """Tell whether a view is part of a right-hand operand, which has rows of its own."""
+    if not isinstance(statement, Accumulate) or not isinstance(statement.rhs, Computed):
+        return False
+    return view in loads(statement.rhs.value)
 
 
 def rows_of(view: View) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.analysis.sites import Site
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.nodes import Grid, Repeat, Statement
-from kohakutpu.lang.ir import Assign, Read, State, TileDecl, value_of, walk
+from kohakutpu.lang.ir import Assign, Read, State, TileDecl, values_of, walk
 
 
 def check_states(sites: list[Site]) -> None:
@@ -19,10 +19,7 @@ def check_states(sites: list[Site]) -> None:
     """
     born = {s.statement.tile: s for s in sites if isinstance(s.statement, TileDecl)}
     for site in sites:
-        value = value_of(site.statement)
-        if value is None:
-            continue
-        for node in walk(value):
+        for node in (node for value in values_of(site.statement) for node in walk(value)):
             if node.tile is not None:
                 _check_loops(born[node.tile], site)
             if node.state is not None:

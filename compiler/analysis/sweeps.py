@@ -7,9 +7,15 @@ from typing import NoReturn
 
 import numpy as np
 
-from compiler.analysis.contraction import accumulates, contraction_of, loop_loc, since_birth
+from compiler.analysis.contraction import (
+    accumulates,
+    contraction_of,
+    known,
+    loop_loc,
+    since_birth,
+)
 from compiler.analysis.instances import Env, Instances, Integers, enumerate_instances
-from compiler.analysis.sites import Axis, Site, axes, index_symbols
+from compiler.analysis.sites import Axis, Site, index_symbols
 from kohakuaccel.errors import KernelError, Note
 from kohakuaccel.ir.expr import Const, Expr, Symbol
 from kohakuaccel.ir.nodes import View
@@ -36,10 +42,11 @@ def check_sweeps(sites: list[Site], env: Env) -> None:
         for site in group:
             _check_extents(site, env)
         pairs = _by_operands(group)
-        if any(contraction_of(pair[0]).extent.evaluate(env) == 0 for pair in pairs):
-            continue  # a sum over nothing, however often
         if not enumerate_instances(_around_tile(group[0]), env, ()).length:
             continue  # its loops never run
+        if any(contraction_of(pair[0]).extent.evaluate(env) == 0 for pair in pairs):
+            _check_values_of_nothing(group, env)
+            continue  # a sum over nothing, however often
         covers = sum(_covers(pair, env) for pair in pairs)
         if covers > tile.sweeps:
             _refuse_more(tile, group, covers)
@@ -56,8 +63,8 @@ def check_sweeps(sites: list[Site], env: Env) -> None:
 def _check_extents(site: Site, env: Env) -> None:
     statement = contraction_of(site)
     lhs, rhs = statement.lhs, statement.rhs
-    if not isinstance(lhs, View):
-        return  # its columns are compared with the other side as values are
+    if not (isinstance(lhs, View) and isinstance(rhs, View)):
+        return  # columns of a value are compared with the other side as values are
     a, b = (k_extent(view).evaluate(env) for view in (lhs, rhs))
     if a != b:
         raise KernelError(
@@ -68,12 +75,29 @@ def _check_extents(site: Site, env: Env) -> None:
         )
 
 
+def _check_values_of_nothing(group: list[Site], env: Env) -> None:
+    """Check that no value without columns is sent to a tile that somebody sees."""
+    for statement in map(contraction_of, group):
+        tile = statement.tile
+        extents = [known(extent).evaluate(env) for extent in (tile.rows, tile.cols)]
+        if statement.computed and all(extents):
+            raise KernelError(
+                f"K of `{statement.lhs} @ {statement.rhs}` is 0 elements, and a value without "
+                f"columns cannot be sent to tile `{tile.name}`",
+                loc=statement.loc,
+                fix="leave such calls out: the sum over nothing is 0",
+            )
+
+
 def _by_operands(group: list[Site]) -> list[list[Site]]:
     pairs: dict[tuple[int, int], list[Site]] = {}
     for site in group:
         lhs, rhs = contraction_of(site).lhs, contraction_of(site).rhs
-        key = id(lhs.buffer if isinstance(lhs, View) else lhs.value), id(rhs.buffer)
-        pairs.setdefault(key, []).append(site)
+        # Values differ from chunk to chunk, and so say nothing beside a window.
+        beside = 0 if isinstance(lhs, View) else id(lhs.value)
+        right = id(rhs.buffer) if isinstance(rhs, View) else beside
+        left = id(lhs.buffer) if isinstance(lhs, View) else id(lhs.value)
+        pairs.setdefault((left, right), []).append(site)
     return list(pairs.values())
 
 
@@ -84,8 +108,7 @@ def _covers(pair: list[Site], env: Env) -> int:
         isinstance(contraction_of(site).lhs, Computed) for site in pair
     ):
         return len(pair)  # all columns of the value: whatever K they are a part of
-    chunk = _chunks(pair[0])
-    needed = chunk.count.evaluate(env)
+    needed = _chunks(pair[0]).count.evaluate(env)
     hits = sum(_hits(pair, needed, env))
     assert isinstance(hits, np.ndarray)
     low, high = int(hits.min()), int(hits.max())
@@ -142,7 +165,7 @@ def _around_tile(site: Site) -> Site:
 
 def _refuse_partial(site: Site, covered: Integers, env: Env) -> NoReturn:
     tile, statement = _tile(site), contraction_of(site)
-    view = statement.views[0]
+    swept = [view.buffer.name for view in statement.views]
     missing = np.nonzero(~covered)[0]
     first, _ = _elements(site, int(missing[0]), env)
     after = np.nonzero(covered[int(missing[0]) :])[0]
@@ -154,7 +177,7 @@ def _refuse_partial(site: Site, covered: Integers, env: Env) -> NoReturn:
         f"{_named(extent, env)} are never summed ({int(covered.sum())} of {len(covered)} chunks "
         f"of {tile.nk.evaluate(env)} x {KBLOCK})",
         loc=loop_loc(site, statement.chunk),
-        fix=f"sweep over all chunks: `for k in sweep({view.buffer.name}.chunks32(nk))`",
+        fix=f"sweep over all chunks: `for k in sweep({swept[0] if swept else 'x'}.chunks32(nk))`",
         notes=[(site.statement.loc, "the contraction")],
     )
 
@@ -178,8 +201,9 @@ def _elements(site: Site, chunk: int, env: Env) -> tuple[int, int]:
 
 
 def _chunks(site: Site) -> Axis:
-    """Return the axis K of a contraction, as its first operand that is a window is cut."""
-    return axes(contraction_of(site).views[0], site)[-1]
+    """Return the axis K of a contraction, as its tile cuts it."""
+    statement = contraction_of(site)
+    return Axis("K", statement.extent, statement.tile.nk * KBLOCK, statement.chunk, None)
 
 
 def _tile(site: Site) -> Tile:

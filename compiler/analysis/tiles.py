@@ -16,6 +16,8 @@ from compiler.analysis.sites import Site, index_symbols
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.nodes import Store, View
 from kohakutpu.lang.ir import (
+    Accumulate,
+    Computed,
     Tile,
     TileDecl,
     k_extent,
@@ -23,7 +25,7 @@ from kohakutpu.lang.ir import (
     loads,
     row_index,
     tiles_of,
-    value_of,
+    values_of,
 )
 
 
@@ -39,8 +41,7 @@ def check_tiles(sites: list[Site]) -> None:
     filled = accumulates(sites)
     read: set[int] = set()
     for site in sites:
-        value = value_of(site.statement)
-        tiles = tiles_of(value) if value is not None else []
+        tiles = [tile for value in values_of(site.statement) for tile in tiles_of(value)]
         read |= {id(tile) for tile in tiles}
         if tiles and not site.fused:
             _check_same_tile(tiles, site)
@@ -135,19 +136,37 @@ def _check_symbols(view: View, tile: Tile) -> None:
 def _check_operands(site: Site, first: Site) -> None:
     statement = contraction_of(site)
     lhs, rhs, tile = statement.lhs, statement.rhs, statement.tile
-    places = [(rhs, row_index(rhs), tile.col, "columns")]
-    if isinstance(lhs, View):
+    for side, operand in statement.computed:
+        _check_turned(statement, operand, rhs if side == "A" else lhs)
+    if isinstance(lhs, View) and isinstance(rhs, View):
         _check_chunks(site, lhs, rhs)
-        places.insert(0, (lhs, lhs.index[0], tile.row, "rows"))
-    for view, index, place, what in places:
-        if index != place:
+    for side, place, what in ((lhs, tile.row, "rows"), (rhs, tile.col, "columns")):
+        # What values hold is compared once there are numbers.
+        if isinstance(side, View) and row_index(side) != place:
             raise KernelError(
-                f"`{view}` puts other {what} into tile `{tile.name}`: it holds {what} `{place}`",
-                loc=view.loc,
+                f"`{side}` puts other {what} into tile `{tile.name}`: it holds {what} `{place}`",
+                loc=side.loc,
                 fix="use a tile of its own for every pair of row tiles",
                 notes=[(first.statement.loc, "first contraction into the tile")],
             )
     _check_outside_loop(site)
+
+
+def _check_turned(statement: Accumulate, value: Computed, other: View | Computed) -> None:
+    """Check that a value has K along its columns: nothing turns it on its way to a cluster."""
+    wanted = k_index(other)
+    if value.chunk == wanted or value.row != wanted or not index_symbols(wanted):
+        return
+    name = "left" if value is statement.lhs else "right"
+    raise KernelError(
+        f"the {name} side of `{statement.lhs} @ {statement.rhs}` has K along its rows, block "
+        f"`{value.row}` of {value.rows}, and {value.extent} columns: `@` contracts columns, and "
+        "what a vector core sends is not transposed on its way",
+        loc=statement.loc,
+        fix="store the value into an L.temp(...) in a stage of its own and contract windows of "
+        f"that, `t[{value.row}]`, which a fill from memory transposes; a factor of one element a "
+        "row of it may go to the other side",
+    )
 
 
 def _check_chunks(site: Site, lhs: View, rhs: View) -> None:
@@ -186,14 +205,14 @@ def _check_outside_loop(site: Site) -> None:
     """Check that loops inside the grid reach K, not the rows or columns of the operands."""
     statement = contraction_of(site)
     birth = statement.tile.loc
-    for view in statement.views:
-        for symbol in index_symbols(row_index(view)):
+    for side in (statement.lhs, statement.rhs):
+        for symbol in index_symbols(row_index(side)):
             for loop in since_birth(site):
                 if loop.index.symbol is symbol:
                     raise KernelError(
-                        f"`{view}` changes its rows inside the sweep over `{symbol}` of tile "
+                        f"`{side}` changes its rows inside the sweep over `{symbol}` of tile "
                         f"`{statement.tile.name}`",
-                        loc=view.loc,
+                        loc=side.loc,
                         fix="make the tile inside that loop, and sweep K in a loop of its own",
                         notes=[(birth, "the tile is made here")],
                     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from compiler.analysis.sites import inside
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Repeat, Statement
-from kohakutpu.lang.ir import Accumulate, Computed, Tile, TileDecl, tiles_of, value_of
+from kohakutpu.lang.ir import Accumulate, Side, Tile, TileDecl, tiles_of, values_of
 
 Path = list[tuple[Sequence[Statement], int]]
 
@@ -56,13 +56,13 @@ def _alike(one: Tile, other: Tile, body: Sequence[Statement], env: Mapping[Symbo
     return sizes[0] == sizes[1] and _uses(one, body) == _uses(other, body)
 
 
-def _uses(tile: Tile, body: Sequence[Statement]) -> tuple[int, bool]:
-    """Return how many computed operands feed a tile, and whether it is computed with."""
+def _uses(tile: Tile, body: Sequence[Statement]) -> tuple[list[Side], bool]:
+    """Return which computed operands feed a tile, and whether it is computed with."""
     every = list(inside(list(body)))
     fed = [s for s in every if isinstance(s, Accumulate) and s.tile is tile]
-    values = [value for s in every if (value := value_of(s)) is not None and value.op != "tile"]
+    values = [value for s in every for value in values_of(s) if value.op != "tile"]
     read = any(tile in tiles_of(value) for value in values)
-    return sum(isinstance(s.lhs, Computed) for s in fed), read
+    return [side for s in fed for side, _ in s.computed], read
 
 
 def _apart(path: Path, tile: Tile, other_path: Path, other: Tile) -> bool:
@@ -86,7 +86,6 @@ def _mentions(statement: Statement, tile: Tile) -> bool:
     for inner in inside([statement]):
         if isinstance(inner, (Accumulate, TileDecl)) and inner.tile is tile:
             return True
-        value = value_of(inner)
-        if value is not None and tile in tiles_of(value):
+        if any(tile in tiles_of(value) for value in values_of(inner)):
             return True
     return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.cluster.multicast import Multicast, Ports
-from compiler.cluster.operands import Axis, Side, is_computed
+from compiler.cluster.operands import Axis, is_computed
 from compiler.cluster.orders import Handshake, Order
 from compiler.cluster.residency import Residency
 from compiler.passes.scope import Scope
@@ -18,7 +18,7 @@ from kohakuaccel.ir.nodes import Buffer, Statement, Store
 from kohakuaccel.source import Location
 from kohakutpu import isa
 from kohakutpu.config import Machine
-from kohakutpu.lang.ir import Accumulate, Tile
+from kohakutpu.lang.ir import Accumulate, Computed, Side, Tile
 
 Item = Loop | Emit | Advance
 Pairs = tuple[tuple[int, int], ...]
@@ -48,7 +48,7 @@ class ClusterContext:
     semaphores : Allocator
         What is left of the cluster's.
     landings : mapping
-        Where computed operands land in L1A.
+        Where computed operands land.
     l1 : mapping
         What is left of L1A and L1B.
     ports : Ports
@@ -71,7 +71,7 @@ class ClusterContext:
     operands: Mapping[Buffer, Operand]
     windows: Mapping[Tile, TileWindow]
     semaphores: Allocator
-    landings: Mapping[Accumulate, Landing]
+    landings: Mapping[Computed, Landing]
     l1: Mapping[Side, Allocator]
     ports: Ports
     group: Multicast

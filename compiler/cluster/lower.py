@@ -39,10 +39,9 @@ from compiler.cluster.context import (
 )
 from compiler.cluster.operands import (
     MODES,
-    SIDES,
     Rows,
-    Side,
     blocks_of_k,
+    computed_side,
     is_computed,
     rows_of,
     side_view,
@@ -57,7 +56,7 @@ from compiler.vector.context import IndexValue
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.nodes import Repeat, Statement, Store
 from kohakutpu import isa
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
+from kohakutpu.lang.ir import SIDES, Accumulate, Side, Tile, TileDecl
 
 LEAD = MODES["default"][0]
 
@@ -259,7 +258,7 @@ class _Lowering:
 
     def _chunking(self, statement: Accumulate) -> tuple[int, int]:
         """Return the blocks of K and how many of them a chunk has."""
-        blocks = blocks_of_k(statement, self.context.operands)
+        blocks = blocks_of_k(statement, self.context.scope.env)
         return blocks, self.tiles[statement.tile].nk
 
     # Contractions.
@@ -288,8 +287,9 @@ class _Lowering:
         """Tell whether two contractions read the same region from a stream."""
         if other is None or self._chunking(one.statement) != self._chunking(other.statement):
             return False
-        if side == "A" and (is_computed(one.statement) or is_computed(other.statement)):
-            return one.statement is other.statement
+        values = [computed_side(step.statement, side) for step in (one, other)]
+        if any(value is not None for value in values):
+            return values[0] is values[1]
         chunks = [scope.form(step.statement.chunk) for step in (one, other)]
         rows = [rows_of(step.statement, side, step.mode(side), scope) for step in (one, other)]
         return chunks[0] == chunks[1] and rows[0] == rows[1]
@@ -308,11 +308,12 @@ class _Lowering:
         released: list[tuple[int, int]] = []
         for side in SIDES:
             name = side.lower()
-            if side == "A" and is_computed(step.statement):
-                landing = self.context.landings[step.statement]
+            value = computed_side(step.statement, side)
+            if value is not None:
+                landing = self.context.landings[value]
                 place = landing.size * landing.modes.index(step.mode(side))
-                operands["a"] = Affine(place, ring=landing.ring)
-                operands["a_stride"] = landing.stride
+                operands[name] = Affine(place, ring=landing.ring)
+                operands[f"{name}_stride"] = landing.stride
                 if not self._same(step, before, side, scope):
                     landed.append((landing.full[1], 1))
                 if not self._same(step, after, side, scope):

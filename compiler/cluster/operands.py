@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
 
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
 from compiler.vector.context import IndexValue, Operand
-from kohakuaccel.ir.expr import AffineForm
+from kohakuaccel.ir.expr import AffineForm, Symbol
 from kohakuaccel.ir.nodes import Buffer, Repeat, Statement, View
 from kohakuaccel.source import Location
 from kohakutpu.config import KBLOCK, LANES, WORD_BYTES
-from kohakutpu.lang.ir import Accumulate, Computed, Tile, TileDecl, row_index
+from kohakutpu.lang.ir import Accumulate, Computed, Side, Tile, TileDecl, row_index
 
-Side = Literal["A", "B"]
-
-SIDES: tuple[Side, Side] = ("A", "B")
 FP16_PER_WORD = WORD_BYTES // 2
 CHUNK_WORDS = LANES * KBLOCK // FP16_PER_WORD  # of a group of rows and a block
 
@@ -63,15 +59,20 @@ def blocks_of(operand: Operand, transposed: bool = False) -> int:
     return max(1, -(-(operand.rows if transposed else operand.width) // KBLOCK))
 
 
-def blocks_of_k(statement: Accumulate, operands: Mapping[Buffer, Operand]) -> int:
+def blocks_of_k(statement: Accumulate, env: Mapping[Symbol, int]) -> int:
     """Return the blocks of all of the K that a contraction takes a chunk of."""
-    view = statement.views[0]
-    return blocks_of(operands[view.buffer], view.kind == "transposed")
+    return max(1, -(-statement.extent.evaluate(env) // KBLOCK))
 
 
 def is_computed(statement: Accumulate) -> bool:
-    """Tell whether the left operand comes from the vector core."""
-    return isinstance(statement.lhs, Computed)
+    """Tell whether an operand comes from the vector core."""
+    return bool(statement.computed)
+
+
+def computed_side(statement: Accumulate, side: Side) -> Computed | None:
+    """Return the operand of one side if it comes from the vector core."""
+    operand = statement.lhs if side == "A" else statement.rhs
+    return operand if isinstance(operand, Computed) else None
 
 
 def side_view(statement: Accumulate, side: Side) -> View:
@@ -144,13 +145,13 @@ def uses_of(
     for statement in statements(body):
         if not isinstance(statement, Accumulate):
             continue
-        if side == "A" and is_computed(statement):
+        if computed_side(statement, side) is not None:
             result += [None] * len(MODES[statement.tile.precision])
             continue
         view, tile = side_view(statement, side), statement.tile
         groups, nk = side_groups(tile, side, scope), tile.nk.evaluate(scope.env)
         fixed = not row_index(view).symbols() & inner
-        swept = swept_blocks(body, statement, scope, operands)
+        swept = swept_blocks(body, statement, scope)
         for modes in MODES[tile.precision]:
             mode = modes[0 if side == "A" else 1]
             rows = rows_of(statement, side, mode, scope) if fixed else None
@@ -177,19 +178,14 @@ def _moves(
     return bool(symbols & (row_index(view).symbols() | statement.chunk.symbols()))
 
 
-def swept_blocks(
-    body: Sequence[Statement],
-    statement: Accumulate,
-    scope: Scope,
-    operands: Mapping[Buffer, Operand],
-) -> int:
+def swept_blocks(body: Sequence[Statement], statement: Accumulate, scope: Scope) -> int:
     """Return the blocks of K that one contraction of an instance runs over, all loops together."""
     born = _loops_around(body, lambda s: isinstance(s, TileDecl) and s.tile is statement.tile)
     mine = _loops_around(body, lambda s: s is statement)
     times = prod(_count(loop, scope) for loop in born)
     sweep = [loop for loop in mine if loop not in born]
     if any(loop.index.symbol in statement.chunk.symbols() for loop in sweep):
-        return times * blocks_of_k(statement, operands)
+        return times * blocks_of_k(statement, scope.env)
     return times * statement.tile.nk.evaluate(scope.env)
 
 

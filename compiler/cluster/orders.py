@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from math import prod
 
-from compiler.cluster.operands import Axis, Side
+from compiler.cluster.operands import Axis
 from compiler.cluster.residency import Panel, Residency
 from compiler.program import Ring
+from kohakutpu.lang.ir import Side
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,8 @@ from compiler.cluster.multicast import Ports
 from compiler.cluster.operands import (
     CHUNK_WORDS,
     MODES,
-    SIDES,
     Axis,
     Rows,
-    Side,
     Use,
     blocks_of,
     side_groups,
@@ -34,7 +32,7 @@ from kohakuaccel.ir.nodes import Buffer, Statement
 from kohakuaccel.source import Location
 from kohakutpu import costs
 from kohakutpu.config import Machine
-from kohakutpu.lang.ir import Accumulate
+from kohakutpu.lang.ir import SIDES, Accumulate, Side
 
 COUNT_MAX = 1023  # of groups or blocks in one instruction
 TRAFFIC = 0.1  # cycles that a word is worth even where filling is not what limits
@@ -122,7 +120,10 @@ def decide(
     }
     groups = [group for side in SIDES for group in _groups(side, by_side[side], scope, axes)]
     free: dict[Side, int] = {side: allocators[side].left for side in SIDES}
-    panels = _choose(groups, _contracting(body, scope, axes, operands, machine), ports, free)
+    contracting, landing = _contracting(body, scope, axes, machine), costs.landing(machine)
+    if any(use is None for uses in by_side.values() for use in uses):
+        landing = 1  # where values are contracted, it is the vector core that takes longest
+    panels = _choose(groups, contracting, ports, landing, free)
     for side in SIDES:
         mine = [panel for panel in panels if panel.rows.side == side]
         _allocate(result, by_side[side], mine, side, allocators[side])
@@ -165,25 +166,25 @@ def _streaming(uses: Sequence[Use], axes: Sequence[Axis]) -> _Option:
 
 
 def _contracting(
-    body: Sequence[Statement],
-    scope: Scope,
-    axes: Sequence[Axis],
-    operands: Mapping[Buffer, Operand],
-    machine: Machine,
+    body: Sequence[Statement], scope: Scope, axes: Sequence[Axis], machine: Machine
 ) -> int:
     """Return the cycles that the stage's contractions take."""
     cycles = 0
     for statement in statements(body):
         if isinstance(statement, Accumulate):
             gm, gn = (side_groups(statement.tile, side, scope) for side in SIDES)
-            blocks = swept_blocks(body, statement, scope, operands)
+            blocks = swept_blocks(body, statement, scope)
             sweeps = len(MODES[statement.tile.precision])
             cycles += sweeps * costs.gemm(machine, gm, gn, blocks).cycles
     return cycles * prod(axis.count for axis in axes)
 
 
 def _choose(
-    groups: Sequence[_Group], contracting: int, ports: Ports, free: Mapping[Side, int]
+    groups: Sequence[_Group],
+    contracting: int,
+    ports: Ports,
+    landing: int,
+    free: Mapping[Side, int],
 ) -> list[Panel]:
     chosen = [group.options[0] for group in groups]
 
@@ -198,8 +199,8 @@ def _choose(
             common = group.common and (option.panel is not None or group.side not in apart)
             filled[common] += option.filled
             first[common] += option.first
-        words = ports.words(*filled)
-        return max(contracting, words) + ports.words(*first) + words * TRAFFIC
+        words, starts = (max(ports.words(*each), landing * sum(each)) for each in (filled, first))
+        return max(contracting, words) + starts + words * TRAFFIC
 
     def fits(options: Sequence[_Option]) -> bool:
         for side in SIDES:

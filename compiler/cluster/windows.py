@@ -21,7 +21,7 @@ from compiler.program import Ring
 from compiler.vector.context import Allocator, Placement
 from kohakuaccel.ir.nodes import Repeat, Statement, Store
 from kohakuaccel.source import Location
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, tiles_of, value_of
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, tiles_of, values_of
 
 POSTS = 2  # of one instruction
 
@@ -71,8 +71,7 @@ class Windows:
         self.tiles: dict[Tile, TileState] = {}
         self.read_at: dict[Tile, Location] = {}
         for statement in statements(body):
-            value = value_of(statement)
-            for tile in tiles_of(value) if value is not None else ():
+            for tile in (tile for value in values_of(statement) for tile in tiles_of(value)):
                 self.read_at.setdefault(tile, statement.loc)
         self._order_fills(body)
         self._place_tiles(body)

@@ -101,7 +101,7 @@ def _variables(
         if isinstance(statement, Accumulate):
             for symbol in statement.tile.nk.symbols():
                 if symbol in opened and symbol not in env and symbol not in result:
-                    result[symbol] = _up_to(BLOCKS, blocks_of_k(statement, batch.operands), 1)
+                    result[symbol] = _up_to(BLOCKS, blocks_of_k(statement, env), 1)
     return result
 
 
@@ -123,7 +123,7 @@ def _cost(stage: Stage, batch: Batch, machine: Machine, env: Env) -> float:
     for statement in inside(body):
         if isinstance(statement, Accumulate):
             gm, gn = (size.evaluate(known) for size in (statement.tile.gm, statement.tile.gn))
-            swept = swept_blocks(body, statement, scope, batch.operands)
+            swept = swept_blocks(body, statement, scope)
             work += costs.gemm(machine, gm, gn, 1).cycles * swept
             work += SWEEP * swept / statement.tile.nk.evaluate(known)
         elif isinstance(statement, Repeat) and any(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from compiler.analysis.heights import height_of
 from compiler.analysis.sites import inside
 from compiler.passes.skew import Halves, halves
 from compiler.passes.stage import statements
@@ -33,7 +34,7 @@ from kohakutpu.lang.frames import Cut, frames
 from kohakutpu.lang.ir import (
     Accumulate,
     Assign,
-    Computed,
+    Send,
     State,
     Tile,
     TileDecl,
@@ -90,7 +91,8 @@ def _lower(body: Sequence[Statement], context: VectorContext, skew: bool) -> Vec
                 half.body = [around]
                 _append(result, half)
         else:
-            _append(result, lower_vector(piece, within))
+            rows = _height(piece[0], context)
+            _append(result, lower_vector(piece, replace(within, rows=rows)))
         result.body += sync(EXEC, (), [window.credit for window in last])
         result.body += [Advance(window.ring) for window in last]
     return result
@@ -134,11 +136,20 @@ def _pieces(body: Sequence[Statement], context: VectorContext) -> list[Piece]:
             continue
         if isinstance(statement, Repeat) and (context.rows or _bears_tiles(statement)):
             pieces.append(statement)
-        elif pieces and isinstance(pieces[-1], list):
+        elif (
+            pieces
+            and isinstance(pieces[-1], list)
+            and _height(pieces[-1][0], context) == _height(statement, context)
+        ):
             pieces[-1].append(statement)
         else:
             pieces.append([statement])
     return pieces
+
+
+def _height(statement: Statement, context: VectorContext) -> int:
+    """Return the rows of what a statement computes, 0 in a stage that is not fused."""
+    return height_of(statement, context.env, context.rows) if context.rows else 0
 
 
 def _readers(pieces: Sequence[Piece], tile: Tile) -> list[int]:
@@ -268,8 +279,9 @@ def vector_half(body: Sequence[Statement]) -> list[Statement]:
             result.append(statement)
         elif isinstance(statement, Store) and statement.value.op != "tile":
             result.append(statement)
-        elif isinstance(statement, Accumulate) and isinstance(statement.lhs, Computed):
-            result.append(statement)
+        elif isinstance(statement, Accumulate):
+            loc, tile = statement.loc, statement.tile
+            result += [Send(loc, tile, side, operand) for side, operand in statement.computed]
         elif isinstance(statement, Repeat):
             inner = vector_half(statement.body)
             if inner:

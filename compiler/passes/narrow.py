@@ -15,7 +15,7 @@ from kohakuaccel.ir.nodes import Grid, Index, Statement, Store, Tiling, Trace, V
 from kohakuaccel.lang.tracing import Cutting
 from kohakuaccel.source import Location
 from kohakutpu.config import LANES
-from kohakutpu.lang.ir import Accumulate, Assign, value_of, walk
+from kohakutpu.lang.ir import Accumulate, Assign, Computed, loads, values_of, walk
 
 IN_ROWS = ("rows", "column", "tile", "operand")  # views whose first index counts rows
 
@@ -59,8 +59,7 @@ def _places(site: Site) -> list[Location]:
     """Return the places in the source that a statement is about."""
     statement, tile = site.statement, site.tile
     places = [statement.loc, *(view.loc for view in _views(site))]
-    value = value_of(statement)
-    places += [node.loc for node in walk(value)] if value is not None else []
+    places += [node.loc for value in values_of(statement) for node in walk(value)]
     places += [statement.state.loc] if isinstance(statement, Assign) else []
     return places if tile is None else [*places, tile.loc]
 
@@ -105,7 +104,8 @@ def _counts_rows(view: View, symbol: Symbol, site: Site) -> bool:
     """Tell whether a view uses an index as it is, for its rows, or not at all."""
     if not any(symbol in part.symbols() for part in view.index):
         return True
-    right = isinstance(site.statement, Accumulate) and view is site.statement.rhs
+    rhs = site.statement.rhs if isinstance(site.statement, Accumulate) else None
+    right = view in loads(rhs.value) if isinstance(rhs, Computed) else view is rhs
     first, *rest = view.index
     plain = first == symbol and not any(symbol in part.symbols() for part in rest)
     return plain and not right and view.kind in IN_ROWS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler.analysis.sites import block_of
+from compiler.analysis.heights import height_of_grid, height_of_operand
 from compiler.analysis.twins import twins
 from compiler.cluster import (
     Axis,
@@ -20,7 +20,7 @@ from compiler.cluster import (
     lower_cluster,
     ports_of,
 )
-from compiler.cluster.operands import MODES, SIDES, Side
+from compiler.cluster.operands import MODES
 from compiler.passes.epilogue import lower_vector_half, vector_half
 from compiler.passes.scope import Scope
 from compiler.passes.specialise import Batch, Specialised
@@ -41,7 +41,16 @@ from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Statement
 from kohakuaccel.source import call_site
 from kohakutpu.config import LANES, SEMAPHORES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, tiles_of, value_of
+from kohakutpu.lang.ir import (
+    SIDES,
+    Computed,
+    Send,
+    Side,
+    Tile,
+    TileDecl,
+    tiles_of,
+    values_of,
+)
 
 Item = Loop | Emit | Advance
 Indices = Mapping[Symbol, IndexValue]
@@ -143,20 +152,12 @@ def stage_twins(stage: Stage) -> dict[Tile, Tile]:
     return twins(stage.grid.body, stage.env) if stage.is_fused else {tile: tile for tile in tiles}
 
 
-def _rows(stage: Stage) -> int:
-    """Return how many rows every value of a fused stage has."""
-    for statement in statements(stage.grid.body):
-        if isinstance(statement, TileDecl):
-            return LANES * statement.tile.gm.evaluate(stage.env)
-    return block_of(stage.grid, "rows").evaluate(stage.env)
-
-
 @dataclass(eq=False, slots=True)
 class Shared:
     """What both halves of a pair know: where tiles and computed operands land."""
 
     windows: dict[Tile, TileWindow] = field(default_factory=dict[Tile, TileWindow])
-    landings: dict[Accumulate, Landing] = field(default_factory=dict[Accumulate, Landing])
+    landings: dict[Computed, Landing] = field(default_factory=dict[Computed, Landing])
     placements: list[Placement] = field(default_factory=list[Placement])
 
 
@@ -181,7 +182,7 @@ class Work:
         self.places = places
         self.names = names
         self.twins = stage_twins(stage)
-        self.rows = _rows(stage) if stage.is_fused else 0
+        self.rows = height_of_grid(stage.grid, stage.env) if stage.is_fused else 0
         self.groups = groups
         self.lowered: dict[int, ClusterLowering] = {}  # clusters
 
@@ -204,7 +205,7 @@ class Work:
         shared = Shared()
         if self.vector_body:
             lowering, shared = self.epilogue(
-                vector, cluster, axes[1], outer[vector], semaphores, l1["A"]
+                vector, cluster, axes[1], outer[vector], semaphores, l1
             )
             result.items[vector] = axes[1].around(lowering)
             result.shares.append(self.share(vector, "V", where, axes[1], lowering))
@@ -263,11 +264,11 @@ class Work:
         axes: Axes,
         outer: Indices,
         credits: Allocator,
-        entries: Allocator,
+        l1: Mapping[Side, Allocator],
     ) -> tuple[VectorLowering, Shared]:
         """Lower the vector half, with two places for the tiles if they fit."""
-        values = [value_of(s) for s in statements(self.vector_body)]
-        tiles = dict.fromkeys(tile for v in values if v is not None for tile in tiles_of(v))
+        values = [value for s in statements(self.vector_body) for value in values_of(s)]
+        tiles = dict.fromkeys(tile for value in values for tile in tiles_of(value))
         numbers: dict[Tile, int] = {}
         for tile in tiles:
             first = self.twins[tile]
@@ -275,7 +276,7 @@ class Work:
                 numbers[first] = credits.allocate(f"tile {tile.name} credit")
             numbers[tile] = numbers[first]
         semaphores = self.semaphores(node, "vector core")
-        shared = self._landings(cluster, credits, semaphores, entries)
+        shared = self._landings(cluster, credits, semaphores, l1)
         mark = len(semaphores.claims)
         try:
             slots = self.places.windows
@@ -289,33 +290,34 @@ class Work:
             return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 1)
 
     def _landings(
-        self, cluster: int, full: Allocator, empty: Allocator, entries: Allocator
+        self, cluster: int, full: Allocator, empty: Allocator, l1: Mapping[Side, Allocator]
     ) -> Shared:
-        """Give every computed operand a ring of regions in L1A."""
+        """Give every computed operand a ring of regions in the memory of its side."""
         env, shared = self.stage.env, Shared()
-        made: dict[Tile, Landing] = {}
-        for statement in statements(self.vector_body):
-            if not isinstance(statement, Accumulate):
+        made: dict[tuple[Tile, Side], Landing] = {}
+        for send in statements(self.vector_body):
+            if not isinstance(send, Send):
                 continue
-            tile = statement.tile
-            known = made.get(self.twins[tile])
+            tile, side, entries = send.tile, send.side, l1[send.side]
+            known = made.get((self.twins[tile], side))
             if known is not None and self.twins[tile] is not tile:
-                shared.landings[statement] = known
+                shared.landings[send.operand] = known
                 continue
-            groups, blocks = tile.gm.evaluate(env), tile.nk.evaluate(env)
-            modes = tuple(dict.fromkeys(pair[0] for pair in MODES[tile.precision]))
+            groups = height_of_operand(tile, side, env) // LANES
+            blocks = tile.nk.evaluate(env)
+            modes = tuple(dict.fromkeys(pair[SIDES.index(side)] for pair in MODES[tile.precision]))
             size, place = groups * blocks, groups * blocks * len(modes)
             slots = self.places.tiles if 4 * place <= entries.limit else 1
-            name = f"the operand of {tile.name}"
+            name = f"the operand of {tile.name}" + (" on the right" if side == "B" else "")
             fix = "use fewer rows or fewer columns in a block"
-            base = entries.allocate(name, slots * place, statement.loc, fix)
-            ring = Ring(f"operand of {tile.name}", base, place, slots)
+            base = entries.allocate(name, slots * place, send.loc, fix)
+            ring = Ring(f"operand {side} of {tile.name}", base, place, slots)
             arrived = cluster, full.allocate(f"{name} full")
             free = empty.allocate(f"{name} empty")
-            landing = Landing(cluster, ring, blocks, size, modes, arrived, free)
-            shared.landings[statement] = made[tile] = landing
+            landing = Landing(cluster, side, ring, blocks, size, modes, arrived, free)
+            shared.landings[send.operand] = made[tile, side] = landing
             shared.placements.append(
-                Placement(tile.name, "operand", "L1A", base, place, slots, statement.loc)
+                Placement(tile.name, "operand", f"L1{side}", base, place, slots, send.loc)
             )
         return shared
 

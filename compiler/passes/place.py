@@ -252,8 +252,7 @@ def try_epilogue(
     axes = Axes(_names(stage, batch), ranges, stage, len(batch.counts))
     cluster, vector = (node.id for node in machine.pairs[0])
     semaphores = Allocator(f"semaphores of cluster {cluster}", APART)
-    entries = work.l1_of(cluster)["A"]
-    return work.epilogue(vector, cluster, axes, outer, semaphores, entries)[0]
+    return work.epilogue(vector, cluster, axes, outer, semaphores, work.l1_of(cluster))[0]
 
 
 def _names(stage: Stage, batch: Batch) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kohakuaccel.ir.nodes import Repeat, Statement, Store, Value
-from kohakutpu.lang.ir import Accumulate, Assign, Read, State, Tile, TileDecl, value_of, walk
+from kohakutpu.lang.ir import Assign, Read, Send, State, Tile, TileDecl, value_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ def halves(repeat: Repeat) -> Halves | None:
     body = repeat.body
     if any(isinstance(statement, Repeat) for statement in body):
         return None
-    sent = {s.tile for s in body if isinstance(s, Accumulate)}
+    sent = {s.tile for s in body if isinstance(s, Send)}
     late = _late(body, sent)
-    if not sent or not late or any(isinstance(s, Accumulate) for s in late):
+    if not sent or not late or any(isinstance(s, Send) for s in late):
         return None
     early = [s for s in body if s not in late and value_of(s) is not None]
     born = {s.tile for s in body if isinstance(s, TileDecl)} - sent

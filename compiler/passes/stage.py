@@ -18,7 +18,7 @@ from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import Expr, Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Index, Repeat, Statement, Store
 from kohakutpu.lang.frames import REDUCTIONS, Cut, frames
-from kohakutpu.lang.ir import Accumulate, loads, value_of, walk
+from kohakutpu.lang.ir import Accumulate, loads, values_of, walk
 
 
 @dataclass(eq=False, slots=True)
@@ -151,15 +151,13 @@ def _decides(symbol: Symbol, grid: Grid, env: Mapping[Symbol, int]) -> bool:
 def _whole_rows(body: Sequence[Statement]) -> Iterator[Cut]:
     """Yield which columns row functions and contractions of values run over."""
     for statement in statements(body):
-        value = value_of(statement)
-        if value is None:
-            continue
-        found = frames(value)
-        wide = [node.args[0] for node in walk(value) if node.op in REDUCTIONS]
-        for node in [*wide, *([value] if isinstance(statement, Accumulate) else [])]:
-            cut = found[node].cols
-            if cut is not None:
-                yield cut
+        for value in values_of(statement):
+            found = frames(value)
+            wide = [node.args[0] for node in walk(value) if node.op in REDUCTIONS]
+            for node in [*wide, *([value] if isinstance(statement, Accumulate) else [])]:
+                cut = found[node].cols
+                if cut is not None:
+                    yield cut
 
 
 def _bounds(body: Sequence[Statement]) -> Iterator[Expr]:
@@ -186,8 +184,7 @@ def buffers(body: Sequence[Statement]) -> list[Buffer]:
     for statement in statements(body):
         if isinstance(statement, Accumulate):
             found.update((view.buffer, None) for view in statement.views)
-        value = value_of(statement)
-        if value is not None:
+        for value in values_of(statement):
             found.update((view.buffer, None) for view in loads(value))
         if isinstance(statement, Store):
             found[statement.view.buffer] = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.cluster import Ports, multicasts, ports_of
-from compiler.cluster.operands import MODES, SIDES, blocks_of
+from compiler.cluster.operands import MODES, blocks_of
 from compiler.cluster.residency import COUNT_MAX
 from compiler.passes.specialise import Batch
 from compiler.passes.stage import Stage, shares, split_axis, statements
@@ -20,7 +20,7 @@ from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Store, View
 from kohakutpu import costs
 from kohakutpu.config import KBLOCK, LANES, WORD_BYTES, Machine
-from kohakutpu.lang.ir import Accumulate, Tile, TileDecl, row_index, tiles_of
+from kohakutpu.lang.ir import SIDES, Accumulate, Tile, TileDecl, row_index, tiles_of
 
 Env = Mapping[Symbol, int]
 
@@ -67,7 +67,7 @@ def contractions(stage: Stage, operands: Mapping[Buffer, Operand], env: Env) -> 
         lhs, rhs = (operands[view.buffer] for view in first.views)
         groups = max(1, -(-lhs.rows // LANES)), max(1, -(-rhs.rows // LANES))
         sweeps = tile.sweeps * len(MODES[tile.precision])
-        views = first.views[0], first.views[1]
+        views = first.views[0], first.views[1]  # no value: that makes a stage fused
         blocks = blocks_of(lhs)
         result.append(Contraction(tile, *groups, blocks, sweeps, tile in windowed, views))
     return result
@@ -88,25 +88,27 @@ def candidates(extent: int, columns: bool) -> list[int]:
 class Division:
     """How the instances of a stage come to clusters.
 
-    ``instances`` are those of the busiest; ``axis`` is what clusters that fetch in common share
-    out, of the axes ``batch`` and then the grid's, ``None`` if each fetches for itself.
+    ``instances`` are those of the busiest, ``landing`` the cycles that a word takes there; ``axis``
+    is what clusters that fetch in common share out, of the axes ``batch`` and then the grid's,
+    ``None`` if each fetches for itself.
     """
 
     instances: int
     ports: Ports
+    landing: int
     axis: int | None
     stage: Stage
     batch: Batch
 
     def words(self, c: Contraction, a: float, b: float) -> float:
-        """Return the words of the busiest port for ``a`` groups and ``b`` groups of a chunk."""
+        """Return the cycles that ``a`` groups and ``b`` groups of a chunk take to arrive."""
         own = common = 0.0
         for view, groups in zip(c.views, (a, b), strict=True):
             if self._is_common(view):
                 common += groups
             else:
                 own += groups
-        return GROUP_WORDS * self.ports.words(own, common)
+        return GROUP_WORDS * max(self.ports.words(own, common), self.landing * (own + common))
 
     def _is_common(self, view: View) -> bool:
         axes = len(self.batch.counts)
@@ -121,15 +123,16 @@ def divide(stage: Stage, batch: Batch, env: Env, machine: Machine) -> Division:
     """Return who has what of a stage."""
     counts = (*batch.counts, *(_count(stage, n, env) for n in range(len(stage.indices))))
     nodes = [cluster.id for cluster, _ in machine.pairs]
+    landing = costs.landing(machine)
     if not counts or 0 in counts:
         ports = ports_of(multicasts(nodes[:1], [1], machine), machine)
-        return Division(1, ports, None, stage, batch)
+        return Division(1, ports, landing, None, stage, batch)
     split = split_axis(counts, len(nodes))
     lengths = [length for _, length in shares(counts[split], len(nodes))]
     groups = multicasts(nodes[: len(lengths)], lengths, machine)
     axis = split if any(group.receivers for group in groups) else None
     instances = prod(counts) // counts[split] * max(lengths)
-    return Division(instances, ports_of(groups, machine), axis, stage, batch)
+    return Division(instances, ports_of(groups, machine), landing, axis, stage, batch)
 
 
 def _count(stage: Stage, axis: int, env: Env) -> int:
@@ -197,7 +200,7 @@ def _chunked(
     gemm = sum(c.sweeps * costs.gemm(machine, gm, gn, c.blocks).cycles for c, (gm, gn) in both)
     sweeps, drain, last = sum(c.sweeps for c in tiles), 0.0, 0.0
     for c, (gm, gn) in both:
-        once = costs.drain(gm, gn, 2, gm * gn, True).cycles
+        once = costs.drain(machine, gm, gn, 2, gm * gn, "memory").cycles
         drain += once if c.windowed else once * division.ports.busiest
         if c.windowed:
             last += PASSES * gm * gn * LANES * LANES / machine.lanes

@@ -16,7 +16,7 @@ from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer
 from kohakuaccel.source import Location
 from kohakutpu.config import Machine
-from kohakutpu.lang.ir import Accumulate, State
+from kohakutpu.lang.ir import Computed, Side, State
 
 Item = Loop | Emit | Advance
 
@@ -199,12 +199,14 @@ class StateHome:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """Where a computed operand lands: a ring of regions in the L1A of a cluster.
+    """Where a computed operand lands: a ring of regions in an operand memory of a cluster.
 
     Parameters
     ----------
     node : int
         The cluster.
+    side : str
+        ``"A"`` for the left operand, in L1A, ``"B"`` for the right one, in L1B.
     ring : Ring
         Its places, in entries; both sides advance it.
     stride : int
@@ -220,6 +222,7 @@ class Landing:
     """
 
     node: int
+    side: Side
     ring: Ring
     stride: int
     size: int
@@ -277,7 +280,7 @@ class VectorContext:
     double_buffer: bool = True
     rows: int = 0
     states: Mapping[State, StateHome] = field(default_factory=dict[State, StateHome])
-    landings: Mapping[Accumulate, Landing] = field(default_factory=dict[Accumulate, Landing])
+    landings: Mapping[Computed, Landing] = field(default_factory=dict[Computed, Landing])
     held: frozenset[Any] = frozenset()
     handshakes: dict[Any, tuple[int, int]] | None = None
 

@@ -97,7 +97,7 @@ class Emitter:
     def send(
         self, operation: Operation, landing: Landing, waits: list[Wait], posts: list[Post]
     ) -> list[Emit]:
-        """Return the VDRAINs of a computed operand into a cluster's L1A, one for each term."""
+        """Return the VDRAINs of a computed operand into a cluster, one for each term."""
         store = operation.store
         assert store is not None
         home, cols = self._arrangement.outputs[store], operation.cols
@@ -117,7 +117,7 @@ class Emitter:
                 "mem": Affine(number * landing.size, ring=landing.ring),
                 "stride": landing.stride,
                 "nodes": 1 << landing.node,
-                "buffer": "l1a",
+                "buffer": f"l1{landing.side.lower()}",
                 "residual": mode == "residual",
             }
             emits.append(_emit(isa.VDRAIN, operands, [], [], store.loc))

@@ -109,7 +109,7 @@ class _Lowering:
                 role = "resident" if home.region == "resident" else "in"
                 place.append(self._window(node.source.buffer.name, role, home, bases, node.loc))
         for store, home in arrangement.outputs.items():
-            name = store.view.buffer.name if isinstance(store, Store) else str(store.tile.name)
+            name = store.view.buffer.name if isinstance(store, Store) else store.tile.name
             role = "out" if isinstance(store, Store) else "operand"
             place.append(self._window(name, role, home, bases, store.loc))
         if arrangement.temporary:
@@ -197,7 +197,7 @@ class _Lowering:
                 transfer = group.layout.transfer(store.view)
                 items.append(emitter.drain(operation, transfer, [(full, 1)], [(node, empty)]))
                 continue
-            landing = self._context.landings[store]
+            landing = self._context.landings[store.operand]
             arrived = [(full, 1), (landing.empty, 1)]
             items += emitter.send(operation, landing, arrived, [(node, empty), landing.full])
             items.append(Advance(landing.ring))
@@ -270,7 +270,7 @@ def _loads(group: Group) -> list[Node]:
 def _name(store: Output) -> str:
     if isinstance(store, Store):
         return f"`{store.view.buffer.name}`"
-    return f"the operand of `{store.tile.name}`"
+    return f"operand {store.side} of `{store.tile.name}`"
 
 
 def tiles_read(part: Group | Nest) -> set[Any]:

@@ -18,7 +18,7 @@ from compiler.vector.windows import Arrangement, Segment, arrange
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.expr import affine
 from kohakuaccel.ir.nodes import Repeat, Statement, Store, View
-from kohakutpu.lang.ir import Accumulate, Assign, walk
+from kohakutpu.lang.ir import Assign, Send, walk
 
 Shrink = Callable[[Block], Block]
 
@@ -89,14 +89,14 @@ class _Planner:
         blocks: Blocks | None = None
         for statement in body:
             own = None
-            if isinstance(statement, (Store, Accumulate, Assign)):
+            if isinstance(statement, (Store, Send, Assign)):
                 own = self._measure(statement, context)
             if together and (own != blocks or _ends(together[-1], statement)):
                 assert blocks is not None
                 result.items.append(self._group(together, blocks, result))
                 together = []
             blocks = own
-            if isinstance(statement, (Store, Accumulate, Assign)):
+            if isinstance(statement, (Store, Send, Assign)):
                 together.append(statement)
             elif isinstance(statement, Repeat):
                 result.items.append(self._repeat(statement, context))

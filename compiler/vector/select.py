@@ -14,10 +14,10 @@ from compiler.vector.graph import REDUCTIONS, UNARY, VIEW_EXTENTS, WIDE, Graph, 
 from kohakuaccel.errors import KernelError
 from kohakuaccel.ir.nodes import Store, View
 from kohakuaccel.source import Location
-from kohakutpu.lang.ir import Accumulate, Assign, State, value_of
+from kohakutpu.lang.ir import Assign, Send, State, value_of
 
 Sources = tuple[Node | None, Node | None, Node | None]
-Output = Store | Accumulate
+Output = Store | Send
 """A statement with an output window: it goes to memory, or is a computed operand for a cluster."""
 
 
@@ -46,7 +46,7 @@ class Operation:
         Where it comes from.
     result : Node, optional
         What the destination is kept as.
-    store : Store or Accumulate, optional
+    store : Store or Send, optional
         The statement whose output window is the destination.
     state : State, optional
         What is assigned: the destination is its home.
@@ -149,7 +149,7 @@ class Selector:
             state = statement.state
             cols = self._storage.width(state) if state.extent in WIDE else 0
             return Node("assign", (node,), state.extent, loc, state, cols=cols)
-        if isinstance(statement, Accumulate):
+        if isinstance(statement, Send):
             return Node("store", (node,), "full", loc, statement, cols=node.cols)
         view = statement.view
         extent = "column" if self._storage.tall(view) else VIEW_EXTENTS[view.kind]
@@ -432,7 +432,7 @@ def _reads(pattern: Pattern, target: Node) -> bool:
 
 def _check_extents(target: Node) -> None:
     value = target.args[0]
-    if isinstance(target.source, Accumulate):
+    if isinstance(target.source, Send):
         return
     rows = {"column": "row"}.get(target.extent, target.extent)
     if joined((value.extent, rows)) != rows:

@@ -18,7 +18,7 @@ from kohakuaccel.ir.expr import affine
 from kohakuaccel.ir.nodes import Store, View
 from kohakutpu.config import LANES
 from kohakutpu.lang.frames import Cut, view_frame
-from kohakutpu.lang.ir import Accumulate, Assign, State, Tile, value_of, walk
+from kohakutpu.lang.ir import Assign, Send, State, Tile, value_of, walk
 
 
 class Blocks(Protocol):
@@ -37,7 +37,7 @@ class Blocks(Protocol):
         """Return the elements a row of a view, a tile or a state."""
         ...
 
-    def widths(self, statement: Store | Accumulate | Assign) -> Iterator[int]:
+    def widths(self, statement: Store | Send | Assign) -> Iterator[int]:
         """Yield the elements a row of all that a statement touches."""
         ...
 
@@ -61,7 +61,7 @@ class OneBlock:
         """Return the columns of the block."""
         return self.block.cols
 
-    def widths(self, statement: Store | Accumulate | Assign) -> Iterator[int]:
+    def widths(self, statement: Store | Send | Assign) -> Iterator[int]:
         """Yield the columns of the block."""
         yield self.block.cols
 
@@ -94,7 +94,7 @@ class Shapes:
             cols = Cut(source.cols, source.gn * LANES, source.col)
         return self.present(cols) if cols is not None else 0
 
-    def widths(self, statement: Store | Accumulate | Assign) -> Iterator[int]:
+    def widths(self, statement: Store | Send | Assign) -> Iterator[int]:
         """Yield the elements a row of all that a statement touches."""
         value = value_of(statement)
         assert value is not None

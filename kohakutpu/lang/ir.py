@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from kohakuaccel.ir.expr import Const, Expr
 from kohakuaccel.ir.nodes import Statement, Store, Value, View
@@ -50,27 +51,38 @@ class TileDecl(Statement):
 
 @dataclass(eq=False, slots=True)
 class Computed:
-    """A value as the left operand of a contraction: its columns are K, it is rounded to FP16."""
+    """A value as an operand of a contraction: its columns are K, it is rounded to FP16.
+
+    It holds block ``row`` of ``rows`` rows and chunk ``chunk`` of ``extent`` elements of K.
+    """
 
     value: Value
     loc: Location
+    rows: Expr
+    row: Expr
+    extent: Expr
+    chunk: Expr
 
     def __str__(self) -> str:
         return f"({value_text(self.value)[1]})"
 
 
+Side = Literal["A", "B"]
+SIDES: tuple[Side, Side] = ("A", "B")
+"""The left and the right operand of a contraction, as the machine calls them."""
+
+
 @dataclass(eq=False, slots=True)
 class Accumulate(Statement):
-    """``tile += lhs @ rhs``: rows of ``lhs`` are the tile's rows.
+    """``tile += lhs @ rhs``: rows of ``lhs`` are the tile's rows, those of ``rhs`` its columns.
 
-    Views of kind ``"operand"`` are indexed by row tile and K chunk; rows of such a ``rhs`` are the
-    tile's columns. A ``rhs`` of kind ``"transposed"`` has K along its rows, indexed by chunk, and
-    all of its columns are the tile's. A computed ``lhs`` holds one chunk of K.
+    Views of kind ``"operand"`` are indexed by row tile and K chunk. A ``rhs`` of kind
+    ``"transposed"`` has K along its rows, indexed by chunk, and all of its columns are the tile's.
     """
 
     tile: Tile
     lhs: View | Computed
-    rhs: View
+    rhs: View | Computed
 
     def describe(self) -> str:
         """Return the contraction."""
@@ -82,8 +94,14 @@ class Accumulate(Statement):
         return [side for side in (self.lhs, self.rhs) if isinstance(side, View)]
 
     @property
+    def computed(self) -> list[tuple[Side, Computed]]:
+        """The operands that are values, with their sides."""
+        both: list[tuple[Side, View | Computed]] = [("A", self.lhs), ("B", self.rhs)]
+        return [(side, operand) for side, operand in both if isinstance(operand, Computed)]
+
+    @property
     def chunk(self) -> Expr:
-        """Which chunk of K it contracts."""
+        """Which chunk of K it contracts: as a window says, if one of its operands is one."""
         return k_index(self.lhs if isinstance(self.lhs, View) else self.rhs)
 
     @property
@@ -92,24 +110,50 @@ class Accumulate(Statement):
         return k_extent(self.lhs if isinstance(self.lhs, View) else self.rhs)
 
 
-def k_index(view: View) -> Expr:
+@dataclass(eq=False, slots=True)
+class Send(Statement):
+    """What the vector core does of a contraction: it computes one operand and sends it."""
+
+    tile: Tile
+    side: Side
+    operand: Computed
+
+    @property
+    def value(self) -> Value:
+        """What is sent."""
+        return self.operand.value
+
+    def describe(self) -> str:
+        """Return the value and where it goes."""
+        return f"send {self.operand} to operand {self.side} of {self.tile.name}"
+
+
+def k_index(operand: View | Computed) -> Expr:
     """Return the index of an operand's K chunk."""
-    return view.index[0] if view.kind == "transposed" else view.index[1]
+    if isinstance(operand, Computed):
+        return operand.chunk
+    return operand.index[0] if operand.kind == "transposed" else operand.index[1]
 
 
-def row_index(view: View) -> Expr:
+def row_index(operand: View | Computed) -> Expr:
     """Return the index of an operand's rows; a transposed one has all its columns as rows."""
-    return Const(0) if view.kind == "transposed" else view.index[0]
+    if isinstance(operand, Computed):
+        return operand.row
+    return Const(0) if operand.kind == "transposed" else operand.index[0]
 
 
-def k_extent(view: View) -> Expr:
+def k_extent(operand: View | Computed) -> Expr:
     """Return how many elements an operand has along K."""
-    return view.buffer.shape[0 if view.kind == "transposed" else 1]
+    if isinstance(operand, Computed):
+        return operand.extent
+    return operand.buffer.shape[0 if operand.kind == "transposed" else 1]
 
 
-def row_extent(view: View) -> Expr:
+def row_extent(operand: View | Computed) -> Expr:
     """Return how many rows an operand has in all."""
-    return view.buffer.shape[1 if view.kind == "transposed" else 0]
+    if isinstance(operand, Computed):
+        return operand.rows
+    return operand.buffer.shape[1 if operand.kind == "transposed" else 0]
 
 
 @dataclass(eq=False, slots=True)
@@ -163,12 +207,16 @@ class Assign(Statement):
 
 
 def value_of(statement: Statement) -> Value | None:
-    """Return the value that a statement computes, ``None`` if it computes none."""
-    if isinstance(statement, (Store, Assign)):
-        return statement.value
-    if isinstance(statement, Accumulate) and isinstance(statement.lhs, Computed):
-        return statement.lhs.value
-    return None
+    """Return the value that a statement of a vector core computes, ``None`` if it is none."""
+    return statement.value if isinstance(statement, (Store, Assign, Send)) else None
+
+
+def values_of(statement: Statement) -> list[Value]:
+    """Return the values that a statement computes: a contraction computes up to two operands."""
+    if isinstance(statement, Accumulate):
+        return [operand.value for _, operand in statement.computed]
+    value = value_of(statement)
+    return [] if value is None else [value]
 
 
 def loads(value: Value) -> list[View]:

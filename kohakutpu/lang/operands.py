@@ -6,16 +6,18 @@ a contraction of regions is that of what they hold, so saying more costs nothing
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from kohakuaccel.errors import KernelError
-from kohakuaccel.ir.expr import Expr
-from kohakuaccel.ir.nodes import Grid, View
+from kohakuaccel.ir.expr import Const, Expr
+from kohakuaccel.ir.nodes import Grid, Value, View
 from kohakuaccel.lang.tracing import current
 from kohakuaccel.source import Location, caller
-from kohakutpu.lang.ir import Computed
+from kohakutpu.lang.frames import REDUCTIONS, frame
+from kohakutpu.lang.ir import Computed, walk
 from kohakutpu.lang.tensors import SIZE_LIMIT, checked_size
-from kohakutpu.lang.values import Elementwise, Expression
+from kohakutpu.lang.values import Elementwise, Expression, widest
 from kohakutpu.lang.windows import Window
 
 
@@ -25,7 +27,11 @@ class Product(Elementwise):
     __slots__ = ("lhs", "loc", "regions", "rhs")
 
     def __init__(
-        self, lhs: View | Computed, rhs: View, loc: Location, regions: tuple[Any, Any]
+        self,
+        lhs: View | Computed,
+        rhs: View | Computed,
+        loc: Location,
+        regions: tuple[Any, Any],
     ) -> None:
         self.lhs = lhs
         self.rhs = rhs
@@ -71,34 +77,75 @@ def multiply(left: Any, right: Any, loc: Location) -> Product:
     Raises
     ------
     KernelError
-        If ``left`` has no rows and columns, ``right`` is no window, or a region holds nothing.
+        If a side is a whole buffer, has no rows and columns, or is a region that holds nothing.
     """
     regions = tuple(side if isinstance(side, Region) else None for side in (left, right))
-    held = [side.held(loc) if isinstance(side, Region) else side for side in (left, right)]
-    lhs = held[0].operand("left") if isinstance(held[0], Window) else _computed(held[0], loc)
-    if not isinstance(held[1], Window):
-        what = "a whole buffer" if hasattr(held[1], "buffer") else "a computed value"
-        fix = "write `a[i, k] @ b[j, k]`: row tiles of both operands, and the same K chunk"
-        if what == "a computed value":
-            fix = (
-                "only the left side may be computed: swap them, `value @ a[n, k]`, and the tile is "
-                "the transpose, with the value's rows as its own; or store the value into an "
-                "L.temp(...) and contract windows of that in a later stage"
-            )
-        raise KernelError(f"the right side of `@` is {what}, not a window", loc=loc, fix=fix)
-    rhs = held[1].operand("right", beside_value=isinstance(lhs, Computed))
-    return Product(lhs, rhs, loc, (regions[0], regions[1]))
+    lhs, rhs = (side.held(loc) if isinstance(side, Region) else side for side in (left, right))
+    beside = [not isinstance(side, Window) for side in (rhs, lhs)]
+    operands = [
+        side.operand(name, beside_value=value)
+        if isinstance(side, Window)
+        else _computed(side, name, loc)
+        for side, name, value in zip((lhs, rhs), ("left", "right"), beside, strict=True)
+    ]
+    return Product(operands[0], operands[1], loc, (regions[0], regions[1]))
 
 
-def _computed(value: Elementwise, loc: Location) -> Computed:
+def _computed(value: Any, name: str, loc: Location) -> Computed:
+    """Return a value as one side of ``@``; ``name`` is the side."""
+    if hasattr(value, "buffer") or not isinstance(value, Elementwise) or isinstance(value, Product):
+        what = "a whole buffer" if hasattr(value, "buffer") else f"`{type(value).__name__}`"
+        raise KernelError(
+            f"the {name} side of `@` is {what}, neither a window nor a value",
+            loc=loc,
+            fix="write `a[i, k] @ b[j, k]`: row tiles of both operands, and the same K chunk; what "
+            "is known while tracing becomes a buffer with L.table(array)",
+        )
     node = value.value(loc).node
+    found = frame(node)
+    if found.rows is not None and found.cols is not None and found.rows.index is not None:
+        if found.rows.index != found.cols.index:
+            node = _by_rows(node, found.rows.index)
+            found = frame(node)
     if node.extent != "full":
         raise KernelError(
-            f"the left side of `@` needs rows and columns, but this value has {_LESS[node.extent]}",
+            f"the {name} side of `@` needs rows and columns, but this value has "
+            f"{_LESS[node.extent]}",
             loc=loc,
             fix="contract a value that varies along the row, such as one computed from a tile",
         )
-    return Computed(node, loc)
+    if found.rows is None or found.cols is None:
+        what = "rows" if found.rows is None else "columns"
+        raise KernelError(
+            f"the {name} side of `@` does not say which {what} it holds: nothing in it is cut "
+            "from a buffer or a tile",
+            loc=loc,
+            fix="compute it from a tile or from windows of buffers",
+        )
+    row, chunk = (Const(0) if cut.index is None else cut.index for cut in (found.rows, found.cols))
+    return Computed(node, loc, found.rows.extent, row, found.cols.extent, chunk)
+
+
+def _by_rows(value: Value, row: Expr) -> Value:
+    """Return a value in which a buffer of one axis that ``row`` indexes is one scalar a row.
+
+    Where it was read, nothing said yet that this index counts rows.
+    """
+    made: dict[int, Value] = {}
+    for node in walk(value):
+        view = node.view
+        if view is not None and view.kind == "channel_tile" and view.index == (row,):
+            as_rows = replace(view, kind="column")
+            made[id(node)] = replace(node, view=as_rows, extent="row")
+            continue
+        args = tuple(made[id(arg)] for arg in node.args)
+        if all(new is old for new, old in zip(args, node.args, strict=True)):
+            made[id(node)] = node
+            continue
+        reduces = node.op in REDUCTIONS
+        extent = "row" if reduces else widest([arg.extent for arg in args])
+        made[id(node)] = replace(node, args=args, extent=extent)
+    return made[id(value)]
 
 
 _LESS = {"row": "one scalar a row", "channel": "one row for all", "scalar": "one element"}

@@ -173,40 +173,42 @@ class Accumulator(Elementwise):
         declared, lhs, rhs = self.tile, product.lhs, product.rhs
         for knob in ("gm", "gn", "nk"):
             setattr(declared, knob, product.size(knob, getattr(declared, knob), _AUTO))
+        values = [side for side in (lhs, rhs) if isinstance(side, Computed)]
         if isinstance(lhs, Computed):
-            rows, chunk = self._frame(lhs)
-            declared.gm = rows.groups if declared.gm is _AUTO else declared.gm
-            declared.nk = chunk.blocks if declared.nk is _AUTO else declared.nk
-            declared.gn = _columns(declared, rhs)
-            place = rows.extent, rows.index
+            declared.gm = _groups(lhs) if declared.gm is _AUTO else declared.gm
         else:
             declared.gm = _size("gm", declared.gm, lhs, 0, tracer, declared)
-            if rhs.kind == "transposed":
-                declared.gn = _columns(declared, rhs)
-            else:
-                declared.gn = _size("gn", declared.gn, rhs, 0, tracer, declared)
-            for side in (lhs, rhs):
-                declared.nk = _size("nk", declared.nk, side, -1, tracer, declared)
-            place = lhs.buffer.shape[0], lhs.index[0]
+        if isinstance(rhs, Computed):
+            declared.gn = _groups(rhs) if declared.gn is _AUTO else declared.gn
+        elif values or rhs.kind == "transposed":
+            declared.gn = _columns(declared, rhs)
+        else:
+            declared.gn = _size("gn", declared.gn, rhs, 0, tracer, declared)
+        if values:
+            declared.nk = _blocks(values[0]) if declared.nk is _AUTO else declared.nk
+        for side in (lhs, rhs) if not values else ():
+            assert isinstance(side, View)
+            declared.nk = _size("nk", declared.nk, side, -1, tracer, declared)
         if declared.rows is None:
-            declared.rows, declared.row = place
+            declared.rows, declared.row = row_extent(lhs), row_index(lhs)
             declared.cols, declared.col = row_extent(rhs), row_index(rhs)
-
-    def _frame(self, computed: Computed) -> tuple[Cut, Cut]:
-        """Return which rows and which chunk of K a computed operand holds."""
-        found = frame(computed.value)
-        if found.rows is None or found.cols is None:
-            what = "rows" if found.rows is None else "columns"
-            raise KernelError(
-                f"the left side of `@` does not say which {what} it holds: nothing in it is cut "
-                "from a buffer or a tile",
-                loc=computed.loc,
-                fix="compute it from a tile or from windows of buffers",
-            )
-        return found.rows, found.cols
 
     def _describe(self) -> str:
         return f"tile `{self.tile.name}`"
+
+
+def _groups(computed: Computed) -> Expr:
+    """Return how many groups of 4 rows a value has."""
+    cut = frame(computed.value).rows
+    assert cut is not None
+    return cut.groups
+
+
+def _blocks(computed: Computed) -> Expr:
+    """Return how many blocks of 32 a value's columns are."""
+    cut = frame(computed.value).cols
+    assert cut is not None
+    return cut.blocks
 
 
 def _columns(declared: Tile, rhs: View) -> Expr:

@@ -26,7 +26,7 @@ class Fill(Operation):
 
     def __init__(self, instruction: Instruction, machine: Machine) -> None:
         super().__init__(instruction, machine)
-        self.latency = costs.READ
+        self.latency = costs.latency(machine, costs.READ)
         self.in_a: bool = instruction.buffer == "A"
         self.l1_stride: int = instruction.l1_stride
         self.pattern = pattern = Pattern(
@@ -52,7 +52,9 @@ class Fill(Operation):
         region = unit.loader.load(unit.memory, pattern, mem, rows, k)
         for buffer in buffers:
             buffer.write(l1, self.l1_stride, region)
-        work = costs.fill(pattern.g, pattern.nk, rows, k, pattern.mode, pattern.transpose)
+        work = costs.fill(
+            unit.machine, pattern.g, pattern.nk, rows, k, pattern.mode, pattern.transpose
+        )
         if unit in targets:
             unit.read_words += work.port
             unit.noc_words += work.port
@@ -66,7 +68,7 @@ class Gemm(Operation):
 
     def __init__(self, instruction: Instruction, machine: Machine) -> None:
         super().__init__(instruction, machine)
-        self.latency = costs.GEMM
+        self.latency = costs.latency(machine, costs.GEMM)
         self.gm: int = instruction.gm
         self.gn: int = instruction.gn
         self.nk: int = instruction.nk
@@ -105,7 +107,7 @@ class Drain(Operation):
         self.gn: int = instruction.gn
         self.tile_order: bool = instruction.order == "tile"
         self.target = Target(instruction, machine)
-        self.latency = self.target.latency
+        self.latency = costs.latency(machine, self.target.latency)
         acc, mem = address_of(instruction.acc), address_of(instruction.mem)
         rows, cols = instruction.rows, instruction.cols
         if self.target.to_memory and self.tile_order:  # no extents: the whole tile
@@ -133,4 +135,4 @@ class Drain(Operation):
             data = parts.reshape(gm, gn * SUBTILE)
             rows, cols = data.shape
         sent = target.send_rows(unit, mem, data, rows, cols)
-        return costs.drain(gm, gn, target.size, sent, target.to_memory)
+        return costs.drain(unit.machine, gm, gn, target.size, sent, target.to)

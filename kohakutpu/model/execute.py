@@ -201,7 +201,7 @@ class Execute(Operation):
         l1 = tuple(p.window.size for p in (*sources, dst) if isinstance(p, Place) and p.in_l1)
         # Results have none, nor do FP16 numbers; what memory or a tile holds as FP32 may.
         clean = all(source.kind != "l1f" for source in self.sources)
-        work = costs.execute(self.machine, self.rows, self.cols, l1)
+        work = costs.execute(self.machine, self.rows, self.cols, l1, self.reduce != "none")
         reads = tuple(self._hull(p) for p in sources if isinstance(p, Place))
         writes = tuple(self._hull(p) for p in (dst, red) if p is not None)
         shape = self.rows, self.cols

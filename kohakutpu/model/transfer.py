@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HALF = WORD_BYTES // 2  # FP16 elements of a word
 SUBTILE = LANES * LANES
+TO = {"vector": "vector", "l1a": "cluster", "l1b": "cluster"}
 
 
 class Target:
@@ -31,6 +32,8 @@ class Target:
 
     Attributes
     ----------
+    to : str
+        Where rows go, as costs tell: ``"memory"``, ``"vector"`` or ``"cluster"``.
     to_memory : bool
         Rows go to memory.
     latency : int
@@ -42,7 +45,7 @@ class Target:
         ``ILLEGAL`` if a receiver is no unit that has the buffer.
     """
 
-    __slots__ = ("buffer", "latency", "nodes", "residual", "size", "stride", "to_memory")
+    __slots__ = ("buffer", "latency", "nodes", "residual", "size", "stride", "to", "to_memory")
 
     def __init__(self, instruction: Instruction, machine: Machine) -> None:
         self.to_memory: bool = instruction.to == "memory"
@@ -51,6 +54,7 @@ class Target:
         self.stride: int = instruction.stride
         self.size = 2 if instruction.format == "fp16" else 4
         self.latency = costs.WRITE if self.to_memory else costs.TRANSFER
+        self.to = "memory" if self.to_memory else TO[self.buffer]
         self.nodes: tuple[int, ...] = ()
         if not self.to_memory:
             kind = "V" if self.buffer == "vector" else "C"

@@ -139,4 +139,4 @@ class VDrain(Operation):
                 data = unit.l1.get(window, rows, cols)
         sent = target.send_rows(unit, mem, data, rows, cols)
         window_words = self.rows * costs.words(self.cols, target.size)
-        return costs.vdrain(window_words, sent, target.to_memory)
+        return costs.vdrain(unit.machine, window_words, sent, target.to)

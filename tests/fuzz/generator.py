@@ -142,13 +142,16 @@ class Generator(Writer):
             depth = 3
         tiles = [("p", b)] + ([("q", second)] if second else [])
         precision = self.pick(("", "", ', precision="high"', ', precision="left"'))
+        form = self.pick(("sweep", "sweep", "halves", "unrolled"))
         for tile, _ in tiles:
             sizes = f"{gm}, {gn}, {nk}" if self.chance(0.7) else f"nk={nk}"
             self.emit(depth, f"{tile} = L.tile({sizes}{precision})")
         self.region = self.chance(0.25)
+        self.sides = ([], [])
+        if form == "sweep" and self.chance(0.4):
+            self.sides = self.computed_sides(lead)
         if self.region:
             self.emit(depth, f"ra, rb = L.region({gm}, {nk}), L.region({gn}, {nk})")
-        form = self.pick(("sweep", "sweep", "halves", "unrolled"))
         chunks = -(-self.k // 32)
         if form == "unrolled" and (chunks > 3 or nk != "1"):
             form = "sweep"
@@ -188,16 +191,39 @@ class Generator(Writer):
         return "..., " if any("..." in d for d in self.declared) else lead
 
     def sums(self, depth: int, a: str, tiles: list[tuple[str, str]], k: str) -> None:
+        left = self.side(f"{a}[i, {k}]", self.sides[0])
         if self.region:
-            self.emit(depth, f"ra <<= {a}[i, {k}]")
+            self.emit(depth, f"ra <<= {left}")
         for number, (tile, b) in enumerate(tiles):
+            right = self.side(f"{b}[j, {k}]", self.sides[1])
             if self.region and not number:
-                self.emit(depth, f"rb <<= {b}[j, {k}]")
+                self.emit(depth, f"rb <<= {right}")
                 self.emit(depth, f"{tile} += ra @ rb")
             elif self.region:
-                self.emit(depth, f"{tile} += ra @ {b}[j, {k}]")
+                self.emit(depth, f"{tile} += ra @ {right}")
             else:
-                self.emit(depth, f"{tile} += {a}[i, {k}] @ {b}[j, {k}]")
+                self.emit(depth, f"{tile} += {left} @ {right}")
+
+    def computed_sides(self, lead: str) -> tuple[list[str], list[str]]:
+        """What the left and the right operand are computed with, beside their windows."""
+        both: tuple[list[str], list[str]] = ([], [])
+        for leaves, axis, extent, index in (
+            (both[0], "M", self.m, "i"),
+            (both[1], "N", self.n, "j"),
+        ):
+            if self.chance(0.7 if axis == "N" else 0.3):
+                leaves.append("{}")
+                shape = self.pick(((axis, (extent,)), (f"{axis}, 1", (extent, 1))))
+                if self.chance(0.6):
+                    leaves.append(self.argument(shape[0], shape[1], self.format()) + f"[{index}]")
+                if self.chance(0.4):
+                    leaves.append(self.argument("K", (self.k,)) + "[k]")
+        return both
+
+    def side(self, window: str, leaves: list[str]) -> str:
+        """A window, or a value of it: ``{}`` among the leaves is the window itself."""
+        leaves = [leaf.format(window) for leaf in leaves]
+        return self.anchored(window, leaves, 2) if leaves else window
 
     def state(self) -> None:
         """Loops that carry something: running maxima and sums, hidden layers, attention."""
@@ -224,7 +250,8 @@ class Generator(Writer):
             self.emit(2, f"acc = L.tile({self.pick(('', 'precision=' + repr('left')))})")
             self.emit(2, f"for f in sweep({k}.rows({block})):")
             self.scores(3, q, k, "h", "f")
-            self.emit(3, f"acc += {self.anchored('h', ['h'], 2)} @ {w}[0, f]")
+            right = self.side(f"{w}[0, f]", ["{}"] if self.chance(0.3) else [])
+            self.emit(3, f"acc += {self.anchored('h', ['h'], 2)} @ {right}")
             self.emit(2, f"y[i] <<= {self.pick(('acc', 'L.relu(acc)', 'acc * 0.5'))}")
             return
         wide = form == "attention"
@@ -273,9 +300,17 @@ class Generator(Writer):
 
     def scores(self, depth: int, q: str, k: str, name: str, index: str) -> None:
         nk = self.knob(1, 2)
+        right: list[str] = []
+        if self.chance(0.3):
+            right.append("{}")
+            if self.chance(0.5):
+                right.append(self.argument("N", (self.n,)) + f"[{index}]")
+            if self.chance(0.3):
+                right.append(self.argument("K", (self.k,)) + "[c]")
         self.emit(depth, f"{name} = L.tile()")
         self.emit(depth, f"for c in sweep({q}.chunks32({nk})):")
-        self.emit(depth + 1, f"{name} += {q}[i, c] @ {k}[{index}, c]")
+        right_side = self.side(f"{k}[{index}, c]", right)
+        self.emit(depth + 1, f"{name} += {q}[i, c] @ {right_side}")
 
     # ------------------------------------------------------------------- result
 

@@ -184,8 +184,8 @@ class _Run:
             case "channel_tile":
                 return stored[:, self.span(window, 0, width, sizes[1])]
             case "tile" | "operand":
-                down = self.span(window, 0, rows, sizes[0])
-                return stored[down, self.span(window, 1, width, sizes[1])]
+                down = self.span(window, 0, rows, sizes[0] or rows)
+                return stored[down, self.span(window, 1, width, sizes[1] or width)]
             case "transposed":
                 return stored[self.span(window, 0, rows, sizes[1]), :width].T
             case kind:
@@ -208,13 +208,13 @@ class _Run:
     def contract(self, step: Accumulate) -> None:
         tile, number = step.tile, self.number
         k = 32 * number(tile.nk)
-        computed = isinstance(step.lhs, Computed)
-        if isinstance(step.lhs, Computed):
-            left = golden.to_fp16(self.value(step.lhs.value))
-        else:
-            left = self.region(step.lhs, (4 * number(tile.gm), k))
-        right = self.region(step.rhs, (4 * number(tile.gn), k))
-        self.tiles[tile].append((left, right, computed))
+        left, right = (
+            golden.to_fp16(self.value(side.value))
+            if isinstance(side, Computed)
+            else self.region(side, (4 * number(groups), k))
+            for side, groups in ((step.lhs, tile.gm), (step.rhs, tile.gn))
+        )
+        self.tiles[tile].append((left, right, bool(step.computed)))
 
     def total(self, tile: Tile) -> Array:
         """What is in the accumulator: FP32 sums, in the order in which the machine adds."""

@@ -39,7 +39,7 @@ M, K, N = dims("M, K, N")
         (lambda v: v + np.ones(3), "`ndarray` is no operand", "L.table"),
         (lambda v: np.ones(3) + v, "`ndarray` is no operand", "L.table"),
         (lambda v: np.exp(v), "numpy's exp cannot compute", "L.exp2"),
-        (lambda v: v @ v, "the right side of `@` is a computed value", "only the left side"),
+        (lambda v: v @ np.ones(3), "the right side of `@` is `ndarray`", "L.table"),
         (lambda v: np.ones(3) @ v, "numpy's matmul cannot compute", "kohakutpu.lang"),
     ],
 )

@@ -50,6 +50,7 @@ def test_matmul_nodes() -> None:
     (add,) = loop_.body
     assert isinstance(add, Accumulate)
     assert isinstance(add.lhs, View)
+    assert isinstance(add.rhs, View)
     a, b, c = trace.buffers
     assert (add.lhs.buffer, add.rhs.buffer, store.view.buffer) == (a, b, c)
     assert (add.lhs.kind, add.rhs.kind, store.view.kind) == ("operand", "operand", "tile")

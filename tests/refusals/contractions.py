@@ -256,14 +256,61 @@ def wide_operand() -> None:
     wide.trace()
 
 
-def computed_right() -> None:
-    """A computed value on the right side"""
+def turned_value() -> None:
+    """A value with K along its rows"""
 
     @kernel
-    def computed(a=L.In(M, K), b=L.In(N, K), c=L.Out(M, N)):
+    def turned(p=L.In(M, K), v=L.In(K, N), o=L.Out(M, N)):
+        for i in grid(p.rows(8)):
+            acc = L.tile()
+            for k in sweep(v.rows(32)):
+                acc += p[i, k] @ (v[k] * 2)
+            o[i] <<= acc
+
+    turned.plan(zeros((16, 100)), zeros((100, 24)))
+
+
+def number_on_the_right() -> None:
+    """A number as an operand of a contraction"""
+
+    @kernel
+    def doubled(a=L.In(M, K), b=L.In(N, K), c=L.Out(M, N)):
         for i, j in grid(a.tiles(2), b.tiles(1)):
             acc = L.tile(2, 1, 2)
-            acc += a[i, 0] @ (b[j, 0] * 2)
+            acc += a[i, 0] @ 2
             c[i, j] <<= acc
 
-    computed.trace()
+    doubled.trace()
+
+
+def state_of_other_rows() -> None:
+    """A state beside a value of other rows"""
+
+    @kernel
+    def scaled(a=L.In(M, K), b=L.In(N, K), c=L.Out(M, N)):
+        for i in grid(a.rows(8)):
+            factor = L.state(2.0)
+            for j in sweep(b.rows(32)):
+                acc = L.tile()
+                for k in sweep(a.chunks32(1)):
+                    acc += a[i, k] @ (b[j, k] * factor)
+                c[i, j] <<= acc
+
+    scaled.plan(zeros((16, 100)), zeros((64, 100)))
+
+
+def value_of_nothing() -> None:
+    """A value without columns"""
+
+    @kernel
+    def hidden(x=L.In(M, K), up=L.In(N, K), down=L.In(4, N), y=L.Out(M, 4)):
+        for i in grid(x.rows(8)):
+            acc = L.tile()
+            for n in sweep(up.rows(32)):
+                h = L.tile()
+                for k in sweep(x.chunks32(1)):
+                    h += x[i, k] @ up[n, k]
+                acc += L.relu(h) @ down[0, n]
+            y[i] <<= acc
+
+    hidden.plan(zeros((16, 100)), zeros((0, 100)), zeros((4, 0)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.tests import fused, test_fused_shapes
+from compiler.tests import fused, right, test_fused_shapes
 from hw.sim.model import Variant
 from kohakuaccel.lang import dims, grid, sweep, units
 from kohakutpu import api as ktpu
@@ -69,6 +69,24 @@ def test_grids_that_carry_something(
 ) -> None:
     made, _, shapes = case
     made(*(t(*each, seed=n) for n, each in enumerate(shapes(*shape))))
+
+
+@pytest.mark.parametrize("case", right.CASES, ids=lambda case: case[0].name)
+@pytest.mark.parametrize(
+    "shape",
+    [(20, 70), *(pytest.param(s, marks=pytest.mark.slow) for s in [(3, 33), (1, 1)])],
+    ids=str,
+)
+def test_values_on_the_right(
+    both: Any, case: tuple[Kernel, Any, Callable[..., Any]], shape: tuple[int, int]
+) -> None:
+    made, _, shapes = case
+    args = [t(*each, seed=n) for n, each in enumerate(shapes(*shape))]
+    if made is right.dequantised:
+        args[2] = ktpu.tensor(normal(shape[1]).astype(np.float32), dtype="fp32")
+    made(*args)
+    if "precision" in made.knobs:
+        made(*args, precision="high")
 
 
 def test_other_attention(both: Any) -> None:
