@@ -11,6 +11,9 @@ from compiler.cluster.context import (
     ClusterContext,
     Item,
     TileState,
+    feeds,
+    last,
+    stores,
     sync,
 )
 from compiler.cluster.operands import is_computed
@@ -175,6 +178,7 @@ class Windows:
         firsts = [tile for tile in tiles if context.twins.get(tile, tile) is tile]
         sizes = {tile: tile.gm.evaluate(env) * tile.gn.evaluate(env) for tile in firsts}
         places = places_of_tiles(body, sizes, accumulator.left)
+        implied = self._implied(body) if firsts == tiles and not context.landings else {}
         for tile in tiles:
             gm, gn, nk = (knob.evaluate(env) for knob in (tile.gm, tile.gn, tile.nk))
             if tile not in sizes:
@@ -188,8 +192,13 @@ class Windows:
                 f"tile `{tile.name}`", size * slots, tile.loc, "use smaller gm, gn"
             )
             ring = Ring(f"tile {tile.name}", base, size, slots)
-            full, empty = (self._allocate(f"tile {tile.name} {end}") for end in ("full", "empty"))
-            self._credit(empty, slots, GEMM)
+            known = implied.get(tile, frozenset[str]())
+            full, empty = (
+                None if end in known else self._allocate(f"tile {tile.name} {end}")
+                for end in ("full", "empty")
+            )
+            if empty is not None:
+                self._credit(empty, slots, GEMM)
             handshake = Handshake(full, empty)
             window = context.windows.get(tile)
             if window is not None:
@@ -198,6 +207,33 @@ class Windows:
             self.placements.append(
                 Placement(tile.name, "tile", "accumulator", base, size, slots, tile.loc)
             )
+
+    def _implied(self, body: Sequence[Statement]) -> dict[Tile, frozenset[str]]:
+        """Return for tiles that are born and fed together which semaphores others imply.
+
+        They leave in the order of their births: the last one's place is free when all are, and
+        the first one is full when all are, unless precision sweeps once more for each.
+        """
+        result: dict[Tile, frozenset[str]] = {}
+        for part in (body, *(s.body for s in statements(body) if isinstance(s, Repeat))):
+            run: list[Tile] = []
+            for statement in (*part, None):
+                if isinstance(statement, TileDecl):
+                    run.append(statement.tile)
+                    continue
+                fed = {last(part, tile, feeds) for tile in run}
+                apart = any(
+                    tile not in self._context.windows or last(part, tile, stores) >= 0
+                    for tile in run
+                )
+                if len(run) > 1 and len(fed) == 1 and not apart:
+                    for tile in run:
+                        ends = {"empty"} if tile is not run[-1] else set[str]()
+                        if tile is not run[0] and all(t.precision == "default" for t in run):
+                            ends.add("full")
+                        result[tile] = frozenset(ends)
+                run = []
+        return result
 
     def _credit(self, semaphore: int, slots: int, queue: int) -> None:
         post = (self._context.node, semaphore)

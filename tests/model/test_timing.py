@@ -105,7 +105,7 @@ def test_double_buffering_hides_the_fills() -> None:
     assert one.macs == two.macs == 64 * 64 * 256
     fills, gemms, _ = two.unit(C).engines
     assert two.cycles >= two.macs // TINY.macs_per_cycle
-    assert max(fills.busy, gemms.busy) < two.cycles < one.cycles < fills.busy + gemms.busy + 4000
+    assert max(fills.busy, gemms.busy) < two.cycles < one.cycles < fills.busy + gemms.busy + 5000
     assert two.cycles < 0.8 * one.cycles
     assert two.read_words == 2 * (64 * 256 + 64 * 256) // 16
 
@@ -185,5 +185,6 @@ def test_vector_work_overlaps_its_transfers() -> None:
     ]  # fmt: skip
     got = report(TINY, {V: program})
     busiest = max(engine.busy for engine in got.unit(V).engines)
-    assert busiest == got.unit(V).engines[2].busy == 16 * (costs.START + 5 * 64)
+    syncs = 2 * costs.START
+    assert busiest == got.unit(V).engines[2].busy == 16 * (costs.START + 5 * 64) + syncs
     assert busiest < got.cycles < 1.5 * busiest
