@@ -15,6 +15,7 @@ from typing import Any
 
 from amaranth.lib import wiring
 
+from hw.board import floorplan
 from hw.board.process import Usage, measured
 from hw.board.top import BoardTop
 from hw.board.vendor import REPORT, TOP, vendor
@@ -197,7 +198,14 @@ def synthesise(board: Board, folder: Path) -> Synthesis:
 
     made = obtain("synth-board", [yosys.version(), script, design, *files.values()], build)
     # nextpnr as WebAssembly sees the folder it runs in, and nothing else.
-    shutil.copyfile(made / f"{TOP}.json", folder / f"{TOP}.json")
+    if rows := floorplan.sites(board.device):
+        netlist = json.loads((made / f"{TOP}.json").read_bytes())
+        cells = netlist["modules"][TOP]["cells"]
+        for name, site in floorplan.arrange(cells, rows).items():
+            cells[name]["attributes"]["BEL"] = site
+        (folder / f"{TOP}.json").write_text(json.dumps(netlist))
+    else:
+        shutil.copyfile(made / f"{TOP}.json", folder / f"{TOP}.json")
     counts = board.family.count(yosys.counts(made, f"\\{TOP}"))
     usage = Usage(**json.loads((made / "usage.json").read_text()))
     return Synthesis(board.family.taken(counts), usage)

@@ -239,6 +239,12 @@ def test_tiny_fits(tmp_path: Path) -> None:
     assert made.used["DP16KD"] > MEMORY_WORDS * 256 // (1 << 14)
     assert made.used["MULT18X18D"] >= 128
     assert made.used["LUT4"] < ULX3S.budget["LUT4"]
+    cells = json.loads((tmp_path / "top.json").read_bytes())["modules"]["top"]["cells"]
+    sites = {name: cell["attributes"].get("BEL") for name, cell in cells.items()}
+    for number in range(16):  # dot products
+        row = [site for name, site in sites.items() if f".tensor.dot_{number}." in name and site]
+        assert len({site.split("/")[1] for site in row}) == 1
+        assert len(set(row)) == 8
 
 
 @pytest.mark.build
