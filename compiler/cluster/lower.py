@@ -52,7 +52,7 @@ from compiler.cluster.windows import Windows
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
 from compiler.program import Advance, Affine, Emit, Loop, Nonzero
-from compiler.vector.context import IndexValue
+from compiler.vector.context import IndexValue, Landing
 from kohakuaccel.errors import InternalError
 from kohakuaccel.ir.nodes import Repeat, Statement, Store
 from kohakutpu import isa
@@ -93,6 +93,14 @@ class _Lowering:
         for level in range(len(axes), -1, -1):
             if level in self.windows.panels:
                 items = self._with_panels(level, items)
+            for landing in self.context.landings.values():
+                if landing.keep is not None and landing.keep.level == level:
+                    items = [
+                        *wait(GEMM, landing.full[1]),
+                        *items,
+                        *post(GEMM, self.context.mate, landing.empty),
+                        Advance(landing.ring),
+                    ]
             if level:
                 loop = axes[level - 1].value.loop
                 if loop is not None:
@@ -314,6 +322,9 @@ class _Lowering:
                 place = landing.size * landing.modes.index(step.mode(side))
                 operands[name] = Affine(place, ring=landing.ring)
                 operands[f"{name}_stride"] = landing.stride
+                if landing.keep is not None:
+                    operands[name] = self._in_kept(landing, place, step, scope)
+                    continue
                 if not self._same(step, before, side, scope):
                     landed.append((landing.full[1], 1))
                 if not self._same(step, after, side, scope):
@@ -387,6 +398,17 @@ class _Lowering:
         chunk, nodes = scope.position(step.statement.chunk), self.windows.receivers(ring)
         l1 = Affine(ring=ring)
         return fill(self.context, scope, rows, chunk, nk, blocks, l1, nk, view.loc, nodes=nodes)
+
+    def _in_kept(self, landing: Landing, place: int, step: Gemm, scope: Scope) -> Affine:
+        keep = landing.keep
+        assert keep is not None
+        constant, terms = scope.position(step.statement.chunk, keep.nk)
+        moving: list[tuple[Loop, int]] = []
+        for axis, stride in zip(keep.moving, keep.strides, strict=True):
+            loop = self.context.axes[axis].value.loop
+            assert loop is not None
+            moving.append((loop, stride))
+        return Affine(place + constant, (*terms, *moving), None, landing.ring)
 
     def _in_panel(self, panel: Panel, offset: Position) -> Affine:
         strides = panel_strides(panel)

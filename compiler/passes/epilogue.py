@@ -53,12 +53,14 @@ def lower_vector_half(body: Sequence[Statement], context: VectorContext) -> Vect
     CapacityError
         If the core does not hold the body even with its loops in one piece.
     """
-    marks = [(a, len(a.claims)) for a in (context.l1, context.registers, context.semaphores)]
+    allocators = context.l1, context.registers, context.semaphores
+    marks = [(a, len(a.claims), a.shared) for a in allocators]
     try:
         return _with_states(body, context, skew=True)
     except CapacityError:
-        for allocator, mark in marks:
+        for allocator, mark, shared in marks:
             allocator.release(mark)
+            allocator.shared = shared
         return _with_states(body, context, skew=False)
 
 

@@ -6,8 +6,9 @@ where tiles and computed operands land, and the semaphores that hand them over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from compiler.analysis.heights import height_of_grid, height_of_operand
 from compiler.analysis.twins import twins
@@ -22,6 +23,7 @@ from compiler.cluster import (
 )
 from compiler.cluster.operands import MODES
 from compiler.passes.epilogue import lower_vector_half, vector_half
+from compiler.passes.keep import kept_operands, sends, without
 from compiler.passes.scope import Scope
 from compiler.passes.specialise import Batch, Specialised
 from compiler.passes.stage import Stage, statements
@@ -35,8 +37,9 @@ from compiler.vector import (
     VectorContext,
     VectorLowering,
 )
+from compiler.vector.context import Keep
 from compiler.vector.emit import VDRAIN, sync
-from kohakuaccel.errors import CallError, CapacityError
+from kohakuaccel.errors import CallError, CapacityError, InternalError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Statement
 from kohakuaccel.source import call_site
@@ -128,6 +131,16 @@ class Axes:
         symbols = [index.symbol for index in stage.indices]
         self.indices: Indices = dict(zip(symbols, self.values[batch:], strict=True))
 
+    def with_values(self, values: Sequence[IndexValue]) -> Axes:
+        """Return axes of the same names and indices that are worth something else."""
+        result = object.__new__(Axes)
+        result.values = list(values)
+        names = (axis.name for axis in self.axes)
+        result.axes = [Axis(name, value) for name, value in zip(names, values, strict=True)]
+        result.batch = result.values[: len(self.batch)]
+        result.indices = dict(zip(self.indices, result.values[len(self.batch) :], strict=True))
+        return result
+
     @property
     def instances(self) -> int:
         """How many instances the loops go through."""
@@ -138,11 +151,11 @@ class Axes:
 
     def around(self, lowering: VectorLowering) -> list[Item]:
         """Return the loops with an instance inside."""
-        items: list[Item] = lowering.body
-        for value in reversed(self.values):
+        items = [*lowering.ahead.get(len(self.values), ()), *lowering.body]
+        for level, value in reversed(list(enumerate(self.values))):
             assert value.loop is not None
             value.loop.body = items
-            items = [value.loop]
+            items = [*lowering.ahead.get(level, ()), value.loop]
         return [*lowering.prologue, *items, *lowering.epilogue]
 
 
@@ -250,6 +263,10 @@ class Work:
         names = None if self.names is None else self.names.setdefault(node, {})
         return Allocator(f"semaphores of {kind} {node}", APART, names=names)
 
+    def registers(self, node: int) -> Allocator:
+        """Return the registers of a vector core, free."""
+        return Allocator(f"register beats of vector core {node}", self.machine.registers)
+
     def l1_of(self, cluster: int) -> dict[Side, Allocator]:
         """Return the operand memories of a cluster, empty."""
         entries = self.machine.l1_entries
@@ -276,7 +293,42 @@ class Work:
                 numbers[first] = credits.allocate(f"tile {tile.name} credit")
             numbers[tile] = numbers[first]
         semaphores = self.semaphores(node, "vector core")
-        shared = self._landings(cluster, credits, semaphores, l1)
+        allocators = (credits, semaphores, *l1.values())
+        marks = [len(allocator.claims) for allocator in allocators]
+        for kept in (self._kept(axes, outer, l1), {}):
+            shared = self._landings(cluster, credits, semaphores, l1, kept)
+            try:
+                return self._fitting(node, cluster, axes, outer, numbers, semaphores, shared)
+            except CapacityError:
+                if not kept:
+                    raise
+                for allocator, mark in zip(allocators, marks, strict=True):
+                    allocator.release(mark)
+        raise InternalError("no way was tried")
+
+    def _kept(
+        self, axes: Axes, outer: Indices, l1: Mapping[Side, Allocator]
+    ) -> dict[Computed, Keep]:
+        """Return which computed operands stay; in a band, stages have windows in common."""
+        if self.names is not None or any(self.twins[tile] is not tile for tile in self.twins):
+            return {}
+        symbols = [None] * len(axes.batch) + [index.symbol for index in self.stage.indices]
+        values = list(zip(symbols, axes.values, strict=True))
+        grid, operands = self.stage.grid, self.batch.operands
+        known = frozenset(outer)
+        return kept_operands(grid, self.vector_body, self.stage.env, values, known, operands, l1)
+
+    def _fitting(
+        self,
+        node: int,
+        cluster: int,
+        axes: Axes,
+        outer: Indices,
+        numbers: Mapping[Tile, int],
+        semaphores: Allocator,
+        shared: Shared,
+    ) -> tuple[VectorLowering, Shared]:
+        """Lower the vector half, with one place for the tiles if two do not fit."""
         mark = len(semaphores.claims)
         try:
             slots = self.places.windows
@@ -290,7 +342,12 @@ class Work:
             return self._with_windows(node, cluster, axes, outer, numbers, semaphores, shared, 1)
 
     def _landings(
-        self, cluster: int, full: Allocator, empty: Allocator, l1: Mapping[Side, Allocator]
+        self,
+        cluster: int,
+        full: Allocator,
+        empty: Allocator,
+        l1: Mapping[Side, Allocator],
+        kept: Mapping[Computed, Keep],
     ) -> Shared:
         """Give every computed operand a ring of regions in the memory of its side."""
         env, shared = self.stage.env, Shared()
@@ -308,16 +365,28 @@ class Work:
             modes = tuple(dict.fromkeys(pair[SIDES.index(side)] for pair in MODES[tile.precision]))
             size, place = groups * blocks, groups * blocks * len(modes)
             slots = self.places.tiles if 4 * place <= entries.limit else 1
+            keep = kept.get(send.operand)
+            if keep is not None:
+                size, place, slots = keep.size, keep.size * len(modes), keep.slots
+                blocks = keep.blocks
             name = f"the operand of {tile.name}" + (" on the right" if side == "B" else "")
             fix = "use fewer rows or fewer columns in a block"
             base = entries.allocate(name, slots * place, send.loc, fix)
             ring = Ring(f"operand {side} of {tile.name}", base, place, slots)
             arrived = cluster, full.allocate(f"{name} full")
             free = empty.allocate(f"{name} empty")
-            landing = Landing(cluster, side, ring, blocks, size, modes, arrived, free)
+            landing = Landing(cluster, side, ring, blocks, size, modes, arrived, free, keep)
             shared.landings[send.operand] = made[tile, side] = landing
             shared.placements.append(
-                Placement(tile.name, "operand", f"L1{side}", base, place, slots, send.loc)
+                Placement(
+                    tile.name,
+                    "operand" if keep is None else "computed once",
+                    f"L1{side}",
+                    base,
+                    place,
+                    slots,
+                    send.loc,
+                )
             )
         return shared
 
@@ -359,11 +428,67 @@ class Work:
             placements.append(
                 Placement(tile.name, "tile", "L1", base, rows * stride, slots, tile.loc)
             )
-        lowering = self.vector(self.vector_body, node, axes, outer, shared, l1, semaphores)
+        kept = {o: way.keep for o, way in shared.landings.items() if way.keep is not None}
+        body = without(self.vector_body, kept)
+        registers = self.registers(node)
+        lowering = self.vector(body, node, axes, outer, shared, l1, semaphores, registers)
         lowering.placements[:0] = placements
+        for send, loops in sends(self.vector_body):
+            if send.operand in kept:
+                around = replace(loops[0], body=[send]) if loops else send
+                part = partial(self.vector, [around], node)
+                self._ahead(part, send, axes, outer, shared, l1, semaphores, registers, lowering)
         for landing in dict.fromkeys(shared.landings.values()):
             self._credit(landing, node, lowering)
         return lowering, shared
+
+    def _ahead(
+        self,
+        lower: Callable[..., VectorLowering],
+        send: Send,
+        axes: Axes,
+        outer: Indices,
+        shared: Shared,
+        l1: Allocator,
+        semaphores: Allocator,
+        registers: Allocator,
+        lowering: VectorLowering,
+    ) -> None:
+        """Compute all of an operand that stays, before the loops that do not change it."""
+        landing = shared.landings[send.operand]
+        keep = landing.keep
+        assert keep is not None
+        fresh = dict(zip(keep.moving, keep.loops, strict=True))
+        inside = axes.with_values(
+            [
+                value if n < keep.level else IndexValue(value.start, fresh.get(n))
+                for n, value in enumerate(axes.values)
+            ]
+        )
+        part = lower(inside, outer, shared, l1, semaphores, registers)
+        items: list[Item] = part.body
+        for loop in reversed(keep.loops):
+            loop.body = items
+            items = [loop]
+        lowering.ahead.setdefault(keep.level, []).extend(
+            [
+                *sync(VDRAIN, [(landing.empty, 1)]),
+                *items,
+                *sync(VDRAIN, (), [landing.full]),
+                Advance(landing.ring),
+            ]
+        )
+        lowering.prologue += part.prologue
+        lowering.epilogue += part.epilogue
+        lowering.placements += part.placements
+        lowering.notes += part.notes
+        side = "left" if send.side == "A" else "right"
+        names = [axis.name for axis in axes.axes[keep.level :]]
+        lowering.notes.append(
+            f"the {side} operand of {send.tile.name} is computed once for all of "
+            f"{', '.join(names)}: {keep.slots * keep.size * len(landing.modes)} entries of "
+            f"L1{send.side} hold it"
+        )
 
     def _credit(self, landing: Landing, node: int, lowering: VectorLowering) -> None:
         """Let a vector core start with credits for the places of a landing, and end with them."""
@@ -380,6 +505,7 @@ class Work:
         shared: Shared,
         l1: Allocator | None = None,
         semaphores: Allocator | None = None,
+        registers: Allocator | None = None,
     ) -> VectorLowering:
         """Lower the instances of one vector core."""
         for buffer, operand in self.batch.operands.items():
@@ -398,7 +524,7 @@ class Work:
             {**outer, **axes.indices},
             self.batch.operands,
             l1 or Allocator(f"L1 words of vector core {node}", machine.vl1_words),
-            Allocator(f"register beats of vector core {node}", machine.registers),
+            registers or self.registers(node),
             semaphores or self.semaphores(node, "vector core"),
             axes.batch,
             shared.windows,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compiler.pipeline import compile_kernel
 from compiler.tests.fused import gaussian
-from compiler.tests.golden import assert_same, run, spec_of, to_fp16
+from compiler.tests.golden import Launch, assert_same, run, spec_of, to_fp16
 from compiler.tests.right import (
     CASES,
     both,
@@ -128,7 +128,7 @@ def test_regions_hold_values_too() -> None:
 
 def test_the_hand_over_needs_its_semaphores() -> None:
     machine = preset("tiny")
-    args = arguments([(20, 160), (70, 160), (70,), (160,)])
+    args = arguments([(20, 300), (400, 300), (400,), (300,)])  # too much to stay
     args[2] = args[2].astype(np.float32)
     compiled = compile_kernel(dequantised, [spec_of(arg) for arg in args], {}, machine)
     expected = dequantised_statement(*args)
@@ -136,3 +136,55 @@ def test_the_hand_over_needs_its_semaphores() -> None:
     for unit in (cluster, vector):  # full at one, empty at the other: both are number 0
         broken = without_semaphore(compiled, unit, 0)
         assert any(goes_wrong(broken, args, machine, seed, expected) for seed in range(12)), unit
+
+
+@pytest.mark.parametrize("precision", ["default", "high"])
+@pytest.mark.parametrize("batch", [(), (3,)], ids=["alone", "batch"])
+def test_what_no_loop_changes_is_computed_once(batch: tuple[int, ...], precision: str) -> None:
+    machine = preset("tiny")
+    a, w, scale, point = arguments([(*batch, 60, 96), (45, 96), (45,), (96,)])
+    args = [a, w, scale.astype(np.float32), point]
+    knobs = {"gm": 4, "gn": 4, "nk": 2, "precision": precision}
+    compiled = compile_kernel(dequantised, [spec_of(arg) for arg in args], knobs, machine)
+    assert "the right operand of acc is computed once for all of" in compiled.plan.pretty()
+    launch = Launch(compiled, args, machine, poison=True, seed=2)
+    vector = next(unit for unit in launch.run().units if unit.kind == "V")
+    assert vector.read_words <= 45 * 6 + 45 + 6 * 4  # w once, and what goes with its columns
+    for one, element in zip(
+        launch.results()[0].reshape(-1, 60, 45), a.reshape(-1, 60, 96), strict=True
+    ):
+        expected = dequantised_statement(element, w, args[2], point, 2, precision)
+        assert_same(one, expected)
+
+
+def test_what_does_not_fit_is_computed_again() -> None:
+    machine = preset("tiny")
+    args = arguments([(20, 300), (400, 300), (400,), (300,)])
+    args[2] = args[2].astype(np.float32)
+    compiled = compile_kernel(dequantised, [spec_of(arg) for arg in args], {}, machine)
+    assert "computed once" not in compiled.plan.pretty()
+    assert_same(
+        run(dequantised, *args, machine=machine, poison=True, seed=1), dequantised_statement(*args)
+    )
+
+
+@kernel
+def left(a=L.In(M, K), s=L.In(M), w=L.In(N, K), c=L.Out(M, N), *, gm=2, gn=2, nk=1):
+    for i, j in grid(a.tiles(gm), w.tiles(gn)):
+        acc = L.tile()
+        for k in loop(a.chunks32(nk)):
+            acc += (a[i, k] * s[i]) @ w[j, k]
+        c[i, j] <<= L.relu(acc)
+
+
+@pytest.mark.parametrize("name", ["tiny", "small", "duo"])
+def test_left_operands_stay_for_a_row_of_tiles(name: str) -> None:
+    a, s, w = arguments([(33, 70), (33,), (40, 70)])
+    machine = preset(name)
+    plan = compile_kernel(left, [spec_of(x) for x in (a, s, w)], {}, machine).plan.pretty()
+    assert "the left operand of acc is computed once for all of" in plan
+    value = to_fp16(a.astype(np.float32) * s.astype(np.float32)[:, None])
+    expected = np.maximum(to_fp16(chunked(value, w, 32, "default")), np.float16(0))
+    for seed in (1, 2):
+        found = run(left, a, s, w, machine=machine, poison=True, seed=seed)
+        assert_same(found, expected)

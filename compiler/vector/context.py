@@ -197,6 +197,36 @@ class StateHome:
     size: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Keep:
+    """How all of K of a computed operand stays in a cluster, for several row tiles.
+
+    Parameters
+    ----------
+    level : int
+        It is sent before the loops over the axes from there on.
+    moving : tuple of int
+        Axes among these that choose among the row tiles it holds.
+    loops, strides : tuple
+        Loops of the vector core over them, and the entries from one to the next.
+    blocks : int
+        Of K, so entries from group to group.
+    nk : int
+        Blocks of a chunk.
+    size, slots : int
+        Entries of one term, and places.
+    """
+
+    level: int
+    moving: tuple[int, ...]
+    loops: tuple[Loop, ...]
+    strides: tuple[int, ...]
+    blocks: int
+    nk: int
+    size: int
+    slots: int
+
+
 @dataclass(frozen=True, slots=True)
 class Landing:
     """Where a computed operand lands: a ring of regions in an operand memory of a cluster.
@@ -219,6 +249,8 @@ class Landing:
         ``(node, semaphore)`` on the cluster that the last ``VDRAIN`` posts.
     empty : int
         Semaphore of the vector core that the last ``GEMM`` posts.
+    keep : Keep, optional
+        What stays: its semaphores are for all of it.
     """
 
     node: int
@@ -229,6 +261,7 @@ class Landing:
     modes: tuple[str, ...]
     full: tuple[int, int]
     empty: int
+    keep: Keep | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -291,7 +324,7 @@ class Placement:
 
     ``memory`` is ``"L1"`` (words) or ``"registers"`` (beats); ``slots`` is 2 when double-buffered;
     ``size`` counts one slot; ``role`` is ``"in" "out" "resident" "tile"
-    "temporary" "state" "operand"``.
+    "temporary" "state" "operand" "computed once"``.
     """
 
     name: str
@@ -307,11 +340,13 @@ class Placement:
 class VectorLowering:
     """One instance's program, what runs once before the loops and once after them.
 
-    ``placements`` and ``notes`` (sentences) go into the plan.
+    ``ahead`` runs before the loops from a level on. ``placements`` and ``notes`` (sentences) go
+    into the plan.
     """
 
     prologue: list[Item] = field(default_factory=list[Item])
     body: list[Item] = field(default_factory=list[Item])
     epilogue: list[Item] = field(default_factory=list[Item])
+    ahead: dict[int, list[Item]] = field(default_factory=dict[int, "list[Item]"])
     placements: list[Placement] = field(default_factory=list[Placement])
     notes: list[str] = field(default_factory=list[str])

@@ -95,9 +95,17 @@ class Emitter:
         return _emit(isa.VFILL, operands, waits, posts, node.loc)
 
     def send(
-        self, operation: Operation, landing: Landing, waits: list[Wait], posts: list[Post]
+        self,
+        operation: Operation,
+        landing: Landing,
+        at: Affine,
+        waits: list[Wait],
+        posts: list[Post],
     ) -> list[Emit]:
-        """Return the VDRAINs of a computed operand into a cluster, one for each term."""
+        """Return the VDRAINs of a computed operand into a cluster, one for each term.
+
+        It goes to the entry ``at`` of its landing.
+        """
         store = operation.store
         assert store is not None
         home, cols = self._arrangement.outputs[store], operation.cols
@@ -114,7 +122,7 @@ class Emitter:
                 "format": "fp16",
                 "order": "row",
                 "to": "node",
-                "mem": Affine(number * landing.size, ring=landing.ring),
+                "mem": Affine(at.constant + number * landing.size, at.terms, None, landing.ring),
                 "stride": landing.stride,
                 "nodes": 1 << landing.node,
                 "buffer": f"l1{landing.side.lower()}",

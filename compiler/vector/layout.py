@@ -11,6 +11,7 @@ from compiler.vector.geometry import SIZES, Block, words
 from kohakuaccel.errors import InternalError, KernelError
 from kohakuaccel.ir.expr import Expr, affine
 from kohakuaccel.ir.nodes import View
+from kohakuaccel.source import Location
 from kohakutpu.config import QUARTERS_PER_WORD, WORD_BYTES
 
 
@@ -110,12 +111,15 @@ class Layout:
 
     def _position(self, view: View, axis: int, step: int) -> Affine:
         """Return ``step * index`` of ``axis``, over the loops of the unit."""
-        index: Expr = view.index[axis]
+        return self.position(view.index[axis], step, view.loc, view.buffer.name)
+
+    def position(self, index: Expr, step: int, loc: Location, name: str) -> Affine:
+        """Return ``step * index`` over the loops of the unit, the index of an axis of ``name``."""
         form = affine(index, self._context.env, self._context.indices)
         if form is None:
             raise KernelError(
-                f"the index `{index}` of `{view.buffer.name}` is not a sum of multiples of indices",
-                loc=view.loc,
+                f"the index `{index}` of `{name}` is not a sum of multiples of indices",
+                loc=loc,
                 fix="index by a grid or loop index, plus a constant at most",
             )
         constant, terms = form.constant, dict[Loop, int]()

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from compiler.program import Advance, Ring
+from compiler.program import Advance, Affine, Ring
 from compiler.vector.capacity import fitting_plan
 from compiler.vector.context import Item, Placement, TileWindow, VectorContext, VectorLowering
 from compiler.vector.emit import EXEC, VFILL, Bases, Emitter, Post, Wait, sync
@@ -198,8 +199,15 @@ class _Lowering:
                 items.append(emitter.drain(operation, transfer, [(full, 1)], [(node, empty)]))
                 continue
             landing = self._context.landings[store.operand]
-            arrived = [(full, 1), (landing.empty, 1)]
-            items += emitter.send(operation, landing, arrived, [(node, empty), landing.full])
+            arrived, gone = [(full, 1)], [(node, empty)]
+            if landing.keep is not None:  # it is waited for and told of as a whole
+                keep, chunk = landing.keep, store.operand.chunk
+                at = group.layout.position(chunk, keep.nk, store.loc, store.tile.name)
+                terms = (*at.terms, *zip(keep.loops, keep.strides, strict=True))
+                items += emitter.send(operation, landing, replace(at, terms=terms), arrived, gone)
+                continue
+            arrived, gone = [*arrived, (landing.empty, 1)], [*gone, landing.full]
+            items += emitter.send(operation, landing, Affine(), arrived, gone)
             items.append(Advance(landing.ring))
         return items
 
