@@ -138,6 +138,8 @@ class Device(Protocol):
         The configuration; an image compiled for another one is refused.
     memory_bytes, granule : int
         Bytes of memory from address 0, and the multiple in which blocks of it are given out.
+    memory_end : int
+        Where memory ends: what lies behind `memory_bytes` belongs to the device.
     padding : int
         The byte that goes where nobody may look: a hostile device picks one that shows.
     """
@@ -145,6 +147,7 @@ class Device(Protocol):
     name: str
     machine_hash: str
     memory_bytes: int
+    memory_end: int
     granule: int
     padding: int
 

@@ -84,7 +84,8 @@ def judge(case: Case, device: Device) -> Verdict:
     started = time.perf_counter()
     programs = case.programs
     place = gap(case, sum(len(unit.words) for unit in programs), device.memory_bytes)
-    if place is None:
+    # What only reads may read what belongs to the device.
+    if place is None or case.reach > device.memory_end:
         return Verdict(case, skipped=f"the device has {device.memory_bytes} bytes of memory")
     for address, content in case.memory:
         device.write(address, content)
@@ -110,11 +111,9 @@ def judge(case: Case, device: Device) -> Verdict:
 def gap(case: Case, nbytes: int, memory_bytes: int) -> int | None:
     """Return the first byte address where programs fit between the regions of a case.
 
-    None if they fit nowhere, or the case needs more memory.
+    None if they fit nowhere, or a region does not.
     """
-    if case.reach > memory_bytes or any(
-        address + len(content) > memory_bytes for address, content in case.memory
-    ):
+    if any(address + len(content) > memory_bytes for address, content in case.memory):
         return None
     place = 0
     for address, content in sorted(case.memory):

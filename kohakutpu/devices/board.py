@@ -194,7 +194,8 @@ class BoardDevice:
         self._token = secrets.token_bytes(WORD_BYTES)
         self._programs: list[Program] = []
         self._target, self._host = self._connect()
-        self.memory_bytes = (self._target.memory_words - HOST_WORDS) * WORD_BYTES
+        self.memory_end = self._target.memory_words * WORD_BYTES
+        self.memory_bytes = self.memory_end - HOST_WORDS * WORD_BYTES
         self._target.store(self.memory_bytes, self._token)
 
     def _connect(self) -> tuple[BoardTarget, Host]:

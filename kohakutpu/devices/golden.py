@@ -49,7 +49,7 @@ class GoldenDevice:
 
     def __init__(self, machine: Machine, *, poison: bool = False, seed: int | None = None) -> None:
         self.machine_hash = machine.hash
-        self.memory_bytes = machine.dram_words * WORD_BYTES
+        self.memory_bytes = self.memory_end = machine.dram_words * WORD_BYTES
         self.padding = NAN_BYTE if poison else 0
         self.timeline = False
         self._poison = poison

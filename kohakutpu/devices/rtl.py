@@ -77,7 +77,8 @@ class RtlDevice:
 
         variant = Variant.WAVES if waves else Variant.CHECKED if checked else Variant.FAST
         self.machine_hash = machine.hash
-        self.memory_bytes = (machine.dram_words - TABLE_WORDS) * WORD_BYTES
+        self.memory_end = machine.dram_words * WORD_BYTES
+        self.memory_bytes = self.memory_end - TABLE_WORDS * WORD_BYTES
         self._watchdog = watchdog
         self._limit = limit or FOREVER
         self._simulated = SimulatedMachine(

@@ -32,7 +32,7 @@ class Adder:
     padding = 0
 
     def __init__(self, memory_bytes: int = 4096) -> None:
-        self.memory_bytes = memory_bytes
+        self.memory_bytes = self.memory_end = memory_bytes
         self.memory = bytearray(memory_bytes)
         self.programs: list[Program] = []
         self.log: list[tuple[str, int]] = []
