@@ -54,8 +54,8 @@ class Queue(wiring.Component):
 
     A short queue is a chain of registers, which takes little logic: an element needs a cycle for
     every place but one to reach the end of an empty queue. With one place, `i.ready` depends on
-    `o.ready` in the same cycle, with more it does not. A long one is memory with one more place
-    behind it: an element needs two cycles.
+    `o.ready` in the same cycle, with more it does not. A long one is memory, and the last of its
+    places a register behind that: an element needs two cycles.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Queue(wiring.Component):
         stored = Signal(range(depth + 1))  # without the one at the end
         takes, moves = Signal(), Signal()
         m.d.comb += [
-            self.i.ready.eq(stored != depth),
+            self.i.ready.eq((stored != depth) & ~(self.o.valid & (stored == depth - 1))),
             takes.eq(self.i.valid & self.i.ready),
             moves.eq((stored != 0) & (~self.o.valid | self.o.ready)),
             write.en.eq(takes),

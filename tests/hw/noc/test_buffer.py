@@ -47,8 +47,8 @@ def run(session: Session, places: int, chances: tuple[float, float], seed: int) 
         (ElasticBuffer(40), 2),
         (Queue(40, 1), 1),
         (Queue(40, CHAINED), CHAINED),
-        (Queue(40, CHAINED + 1), CHAINED + 2),
-        (Queue(40, 16), 17),
+        (Queue(40, CHAINED + 1), CHAINED + 1),
+        (Queue(40, 16), 16),
     ],
     ids=["register", "elastic", "chain-1", "chain", "memory-odd", "memory"],
 )

@@ -31,7 +31,7 @@ def test_a_wider_arbiter_is_fair_for_some_time(tmp_path: Path) -> None:
         (lambda: Register(WIDTH), 1, 16),
         (lambda: ElasticBuffer(WIDTH), 2, 16),
         (lambda: Queue(WIDTH, 4), 4, 14),
-        (lambda: Queue(WIDTH, CHAINED + 1), CHAINED + 2, 10),
+        (lambda: Queue(WIDTH, CHAINED + 1), CHAINED + 1, 10),
     ],
     ids=["register", "elastic", "chain", "memory"],
 )
