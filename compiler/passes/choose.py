@@ -180,10 +180,11 @@ def _choose_tiles(
 
 
 def _stray(stage: Stage, opened: Sequence[Symbol]) -> Iterator[Symbol]:
-    """Yield the open sizes of tilings that loops of an instance run over."""
-    for statement in inside(stage.grid.body):
-        if isinstance(statement, Repeat) and statement.index.tiling is not None:
-            yield from (s for s in statement.index.tiling.size.symbols() if s in opened)
+    """Yield the open sizes of tilings that the grid, or loops of an instance, run over."""
+    loops = (s.index for s in inside(stage.grid.body) if isinstance(s, Repeat))
+    for index in (*stage.grid.indices, *loops):
+        if index.tiling is not None:
+            yield from (s for s in index.tiling.size.symbols() if s in opened)
 
 
 def _with_epilogue(

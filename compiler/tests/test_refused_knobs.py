@@ -109,3 +109,24 @@ def test_a_dimension_that_no_argument_settles() -> None:
     ):
         with refused("`E` is an extent of no argument", caret, "an axis E"):
             prove(bad)
+
+
+def test_a_grid_that_no_tile_has_the_size_of() -> None:
+    K = dims("A, K")[1]
+
+    @kernel
+    def bad(a=L.In(M, K), b=L.In(N, K), c=L.Out(M, N), *, gn=None):
+        for i in grid(a.tiles(None)):
+            for j in sweep(b.tiles(gn)):
+                acc = L.tile(5, gn, 1)
+                for k in sweep(a.chunks32(1)):
+                    acc += a[i, k] @ b[j, k]
+                c[i, j] <<= L.maximum(acc, 0)  # HERE
+
+    shapes = [ArgSpec((5, 5)), ArgSpec((1, 5))]
+    with refused(
+        "an accumulator tile: 20 x 1; a tile of `c`: 4 x 1",
+        "c[i, j] <<= L.maximum(acc, 0)",
+        "same tiling",
+    ):
+        compile_kernel(bad, shapes, {}, preset("small"))
