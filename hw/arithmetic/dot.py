@@ -61,22 +61,21 @@ class BlockDot(wiring.Component):
     @property
     def latency(self) -> int:
         """Clock edges from a slice to the sum with it."""
-        return self._k_per_cycle.bit_length() + 1
+        return self._k_per_cycle.bit_length()
 
     def elaborate(self, platform: object) -> Module:
-        """Multiply, add in a tree, accumulate.
+        """Multiply and add in a tree, accumulate.
 
         Every sum has a register: of sums of sums Yosys makes rows of full adders, which take two
-        LUTs a bit where a carry chain takes one.
+        LUTs a bit where a carry chain takes one. Products have none: a register behind an adder is
+        part of it, one behind a multiplier has wires of its own.
         """
         m = Module()
         stage = Stages(m)
         values: list[Value] = [self.a[i] * self.b[i] for i in range(self.k_per_cycle)]
-        while True:
-            values = list(vars(stage(**{f"sum_{i}": v for i, v in enumerate(values)})).values())
-            if len(values) == 1:
-                break
+        while len(values) > 1:
             values = [a + b for a, b in zip(values[::2], values[1::2], strict=True)]
+            values = list(vars(stage(**{f"sum_{i}": v for i, v in enumerate(values)})).values())
         # Two registers: that one of them is cleared saves a choice in front of the sum.
         before = Signal(signed(SUM_BITS), reset_less=True)
         total = before + values[0]

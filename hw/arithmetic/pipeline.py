@@ -1,9 +1,10 @@
-"""Registers between the stages of a pipeline."""
+"""Registers between the stages of a pipeline, and what goes beside it."""
 
 from types import SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib.memory import Memory
 
 
 class Stages:
@@ -69,3 +70,39 @@ def delayed(m: Module, value: Any, cycles: int, *, reset: bool = False) -> Any:
         m.d.sync += register.eq(value)
         value = register
     return value
+
+
+def kept(m: Module, name: str, value: Any, cycles: int) -> Any:
+    """Return `value`, `cycles` clock edges later, from a memory: for many bits and many cycles.
+
+    A rank of registers takes a wire for each bit, and an FPGA has fewer wires than registers.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        Where the memory goes. Not inside ``m.If``: it would move only while that holds.
+    name : str
+        Of its submodule.
+    value : amaranth.hdl.ValueLike
+        Anything with a shape.
+    cycles : int
+        Three at least.
+    """
+    m.submodules[name] = memory = Memory(
+        shape=value.shape(),
+        depth=cycles,
+        init=[],
+        attrs={"ram_style": "block", "no_rw_check": 1},  # the two places are never the same
+    )
+    write, read = memory.write_port(), memory.read_port()
+    place = Signal(range(cycles), name=f"{name}_place")
+    following = Mux(place == cycles - 1, 0, place + 1)
+    m.d.sync += place.eq(following)
+    m.d.comb += [
+        write.en.eq(1),
+        write.addr.eq(place),
+        write.data.eq(value),
+        read.en.eq(1),
+        read.addr.eq(following),  # the next one to be overwritten
+    ]
+    return read.data

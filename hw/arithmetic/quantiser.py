@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.arithmetic.bits import larger, normalise, round_up, shift_right, tree
 from hw.arithmetic.formats import Float16
-from hw.arithmetic.pipeline import Stages, delayed
+from hw.arithmetic.pipeline import Stages, delayed, kept
 from kohakutpu.config import KBLOCK
 
 NAN_SCALE = 0xFF
@@ -92,7 +92,7 @@ class BlockLargest(wiring.Component):
         m.d.sync += before.eq(until)
         with m.If(delayed(m, self.last, 2)):
             m.d.sync += self.largest.eq(until)
-        m.d.comb += self.o.eq(delayed(m, self.i, pass_latency(self._count)))
+        m.d.comb += self.o.eq(kept(m, "waiting", self.i, pass_latency(self._count)))
         return m
 
 

@@ -37,12 +37,16 @@ TABLES = {
 
 
 class Coefficients(data.Struct):
-    """A row of the ROM: magnitudes, since a whole table has the same signs."""
+    """A row of the tables: magnitudes, since a whole table has the same signs."""
 
     c0: unsigned(28)
     c1: unsigned(21)
     c2: unsigned(8)
 
+
+# Each of these is a memory, and read when it is needed: only its address goes along.
+EARLY = ("c1", "c2")
+LATE = ("c0",)
 
 # Whose coefficients are negative, in P = C0 + (C1 + C2 * t) * t; a logarithm has a negative C2.
 SLOPE_GROWS = (Seed.EXP2,)
@@ -61,7 +65,7 @@ def rom() -> list[dict[str, int]]:
 
 
 def row(op: Seed, table: Quadratic, segment: int) -> dict[str, int]:
-    """Return one row as the ROM holds it; see `rom`."""
+    """Return one row as the memories hold it; see `rom`."""
     spare = UNIT - table.unit
     outer = -1 if op in VALUE_FALLS else 1
     inner = 1 if op in SLOPE_GROWS else -1
@@ -192,31 +196,28 @@ class SeedUnit(wiring.Component):
         All of it is exact. Where a number has to be negated it is inverted, and the one that is
         missing goes into a carry.
         """
-        m.submodules.rom = memory = Memory(
-            shape=Coefficients, depth=len(TABLES) * SEGMENTS, init=rom()
-        )
-        port = memory.read_port()
-        m.d.comb += [port.en.eq(1), port.addr.eq(Cat(reduced.segment, reduced.op))]
-        addressed = stage(reduced)
-        found = stage(addressed, c=port.data)
-        curved = stage(found, bend=multiply(m, found.offset, found.c.c2))
+        addressed = stage(reduced, address=Cat(reduced.segment, reduced.op))
+        c = _looked_up(m, EARLY, addressed.address)
+        found = stage(addressed)
+        curved = stage(found, c1=c["c1"], bend=multiply(m, found.offset, c["c2"]))
 
         # C1 falls for some, C2 for the logarithm, or with `flips` the other one: never both.
         falls = _is_any(curved.op, VALUE_FALLS) | curved.flips
         bends_down = (curved.op == Seed.LOG2) & ~curved.flips
-        base = Cat(Const(0, C1_PLACE), curved.c.c1, Const(0, 1)) ^ falls.replicate(32)
+        base = Cat(Const(0, C1_PLACE), curved.c1, Const(0, 1)) ^ falls.replicate(32)
         bend = Cat(curved.bend, Const(0, 32 - len(curved.bend))) ^ bends_down.replicate(32)
         slope = (Cat(Const(1, 1), base) + Cat(falls | bends_down, bend))[1:33]
         sloped = stage(curved, slope=slope)
 
         low, high = sloped.slope[:16], sloped.slope[16:].as_signed()
         halves = stage(sloped, low=low * sloped.offset, high=high * sloped.offset)
+        c = _looked_up(m, LATE, halves.address)
         upper = (halves.high + halves.low[16:])[:32]
         whole = stage(halves, product=Cat(halves.low[:16], upper))
 
         # C0 counts from `C0_PLACE` on. That of a logarithm stays below 1, so its exponent just
         # stands in front of it.
-        c0 = whole.c.c0
+        c0 = c["c0"]
         in_front = Cat(c0[: UNIT - C0_PLACE], whole.exponent[:8])
         start = Mux(whole.op == Seed.LOG2, in_front, c0)[: TOTAL_BITS - C0_PLACE]
         start = start ^ whole.flips.replicate(len(start))
@@ -225,6 +226,18 @@ class SeedUnit(wiring.Component):
         total = Cat(whole.product[:C0_PLACE], upper)[: TOTAL_BITS - 1]
         exponent = Mux(whole.op == Seed.LOG2, 0, whole.exponent)
         return stage(whole, total=total, exponent=exponent)
+
+
+def _looked_up(m: Module, parts: tuple[str, ...], address: Value) -> data.View:
+    """Return those parts of the row at an address, a clock edge later."""
+    shape = data.StructLayout({part: Coefficients.as_shape()[part].shape for part in parts})
+    rows = [{part: row[part] for part in parts} for row in rom()]
+    m.submodules["_".join(("rom", *parts))] = memory = Memory(
+        shape=shape, depth=len(rows), init=rows
+    )
+    port = memory.read_port()
+    m.d.comb += [port.en.eq(1), port.addr.eq(address)]
+    return port.data
 
 
 def _is_any(op: Value, choices: tuple[Seed, ...]) -> Value:

@@ -6,7 +6,6 @@ timing is; a clock that is missed is then an error here, with the path that miss
 
 import json
 import re
-import shutil
 import sys
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
@@ -15,7 +14,7 @@ from typing import Any
 
 from amaranth.lib import wiring
 
-from hw.board import floorplan
+from hw.board import floorplan, multipliers
 from hw.board.process import Usage, measured
 from hw.board.top import BoardTop
 from hw.board.vendor import REPORT, TOP, vendor
@@ -198,14 +197,15 @@ def synthesise(board: Board, folder: Path) -> Synthesis:
 
     made = obtain("synth-board", [yosys.version(), script, design, *files.values()], build)
     # nextpnr as WebAssembly sees the folder it runs in, and nothing else.
-    if rows := floorplan.sites(board.device):
-        netlist = json.loads((made / f"{TOP}.json").read_bytes())
-        cells = netlist["modules"][TOP]["cells"]
-        for name, site in floorplan.arrange(cells, rows).items():
-            cells[name]["attributes"]["BEL"] = site
-        (folder / f"{TOP}.json").write_text(json.dumps(netlist))
-    else:
-        shutil.copyfile(made / f"{TOP}.json", folder / f"{TOP}.json")
+    netlist = json.loads((made / f"{TOP}.json").read_bytes())
+    cells = netlist["modules"][TOP]["cells"]
+    multipliers.align(cells)
+    places = floorplan.arrange(cells, board.device)
+    for name, site in places.items():
+        cells[name]["attributes"]["BEL"] = site
+    if places:
+        cells.update(floorplan.spacers())
+    (folder / f"{TOP}.json").write_text(json.dumps(netlist))
     counts = board.family.count(yosys.counts(made, f"\\{TOP}"))
     usage = Usage(**json.loads((made / "usage.json").read_text()))
     return Synthesis(board.family.taken(counts), usage)

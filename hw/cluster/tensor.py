@@ -37,8 +37,8 @@ class Step(data.Struct):
     ends: 1
 
 
-TO_SLICE = 2
-"""Cycles from a step until the dot products have its slice."""
+TO_SLICE = 3
+"""Cycles from a step until the dot products have its slice: one in L1, two on the way."""
 
 TURNAROUND = Adder.latency + 1
 """Cycles from reading a part of a sub-tile to its write; it is readable in the cycle after."""
@@ -96,8 +96,8 @@ class TensorArray(wiring.Component):
         dots = [BlockDot(self._k_per_cycle) for _ in range(LANES * LANES)]
         latency = dots[0].latency
         sliced = delayed(m, self.step, TO_SLICE, reset=True)
-        a = delayed(m, self.a, 1)
-        b = delayed(m, self.b, 1)
+        a = delayed(m, self.a, TO_SLICE - 1)
+        b = delayed(m, self.b, TO_SLICE - 1)
         scales = delayed(m, Cat(a.scales, b.scales), latency)
         scales = [scales.word_select(n, 8) for n in range(2 * LANES)]
         totalled = delayed(m, sliced, latency, reset=True)

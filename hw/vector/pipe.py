@@ -9,7 +9,7 @@ from hw.arithmetic.comparator import Choice, Comparator
 from hw.arithmetic.converters import Widener
 from hw.arithmetic.formats import Float32
 from hw.arithmetic.multiplier import Multiplier
-from hw.arithmetic.pipeline import delayed
+from hw.arithmetic.pipeline import delayed, kept
 from hw.arithmetic.seeds import Seed, SeedUnit
 from hw.common.interfaces import code
 from hw.vector.check import RECORD
@@ -82,10 +82,10 @@ class VectorPipe(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the lanes; every path through one takes the same time."""
         m = Module()
-        to_combined = Multiplier.latency + Adder.latency
         control = self._control(m)
         widened = delayed(m, control, Widener.latency)
-        combined = delayed(m, widened, to_combined)
+        ordered = delayed(m, widened, Multiplier.latency)
+        combined = delayed(m, ordered, Adder.latency)
         finished = delayed(m, combined, SeedUnit.latency)
         m.d.comb += self.o_valid.eq(delayed(m, self.valid, self.latency, reset=True))
         for n in range(self._lanes):
@@ -94,28 +94,29 @@ class VectorPipe(wiring.Component):
             m.submodules[f"adder_{n}"] = adder = Adder(orders=False)
             m.submodules[f"comparator_{n}"] = comparator = Comparator()
             m.submodules[f"seed_{n}"] = unit = SeedUnit()
+            # What was compared goes through the adder, with the zero that changes nothing.
+            compared = delayed(m, comparator.o, Multiplier.latency - Comparator.latency)
+            summand = delayed(m, c, Multiplier.latency)
             m.d.comb += [
                 multiplier.a.eq(a),
                 multiplier.b.eq(b),
-                adder.a.eq(multiplier.o),
-                adder.b.eq(delayed(m, c, Multiplier.latency)),
+                adder.a.eq(Mux(ordered.is_mac, multiplier.o.as_value(), MINUS_ZERO)),
+                adder.b.eq(Mux(ordered.is_mac, summand.as_value(), compared.as_value())),
                 adder.op.eq(Combine.SUM),
                 comparator.a.eq(a),
                 comparator.b.eq(b),
                 comparator.c.eq(c),
                 comparator.op.eq(widened.choice),
             ]
-            compared = delayed(m, comparator.o, to_combined - Comparator.latency)
-            value, signed = Signal(Float32), Signal(Float32)
+            value, signed = adder.o, Signal(Float32)
             sign = Mux(combined.is_abs, 0, value.sign ^ combined.is_neg)
             m.d.comb += [
-                value.eq(Mux(combined.is_mac, adder.o.as_value(), compared.as_value())),
                 unit.i.eq(value),
                 unit.op.eq(combined.seed),
                 signed.eq(value),
                 signed.sign.eq(Mux(value.is_nan, value.sign, sign)),  # the NaN has no sign
             ]
-            plain = delayed(m, signed, SeedUnit.latency)
+            plain = kept(m, f"plain_{n}", signed, SeedUnit.latency)
             result = Mux(finished.is_seed, unit.o.as_value(), plain.as_value())
             m.d.comb += self.o[n].eq(delayed(m, result, 1))
         return m

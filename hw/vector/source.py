@@ -7,14 +7,14 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.interfaces import PAYLOAD, code
 from hw.noc.flit import LOCAL_BITS, ROW_BITS, WORD_BITS
-from hw.vector.chain import Chain
 from hw.vector.check import RECORD
+from hw.vector.halves import HALF_BITS, HalfWords
 from hw.vector.l1 import ReadPort
 from hw.vector.walk import COLS_BITS, granules
 
 KINDS = ("none", "imm", "reg", "row", "l1h", "l1f")
 KIND_BITS = 3
-CHAIN_DEPTH = 3  # where a word lasts two beats
+HALVES_DEPTH = 3  # where a word lasts two beats
 FIFO_DEPTH = 4
 
 
@@ -83,7 +83,8 @@ class SourceReader(wiring.Component):
         m = Module()
         kind = {name: self.kind == code(RECORD, "a", name) for name in KINDS}
         in_l1 = kind["l1h"] | kind["l1f"]
-        has, word, pops = Signal(), Signal(WORD_BITS), Signal()
+        has, pops = Signal(), Signal()
+        word = Signal(HALF_BITS if self._lanes == 4 else WORD_BITS)
         found = Signal()  # the beat of the register file is the one that is wanted
         wanted = self._wanted(m, in_l1, pops, found, has, word)
         self._fetch(m, kind, in_l1, wanted)
@@ -94,18 +95,23 @@ class SourceReader(wiring.Component):
         self, m: Module, in_l1: Value, pops: Signal, found: Signal, has: Signal, word: Signal
     ) -> Value:
         """Keep words that are there before their time; return whether there is room for more."""
-        depth = CHAIN_DEPTH if self._lanes == 4 else FIFO_DEPTH
+        depth = HALVES_DEPTH if self._lanes == 4 else FIFO_DEPTH
         owed = Signal(range(depth + 1))
         arrives = Signal()
         m.d.sync += [arrives.eq(self.l1.granted), owed.eq(owed + self.l1.granted - (pops & in_l1))]
         if self._lanes == 4:
-            m.submodules.words = chain = Chain(WORD_BITS, depth)
+            m.submodules.words = words = HalfWords()
+            following = self.beat + 1
+            wanted = Mux(self.take, Mux(pops, 0, following), self.beat)
+            is_half = self.kind == code(RECORD, "a", "l1h")
             m.d.comb += [
-                chain.valid.eq(arrives),
-                chain.i.eq(self.l1.word),
-                chain.o.ready.eq(pops),
-                has.eq(chain.o.valid),
-                word.eq(chain.o.payload),
+                words.valid.eq(arrives),
+                words.i.eq(self.l1.word),
+                words.take.eq(self.take & in_l1),
+                words.done.eq(pops & in_l1),
+                words.half.eq(Mux(is_half, wanted[1], wanted[0])),
+                has.eq(words.there),
+                word.eq(words.o),
             ]
         else:
             m.submodules.words = fifo = SyncFIFO(width=WORD_BITS, depth=depth)
@@ -209,7 +215,7 @@ class SourceReader(wiring.Component):
         """Return a beat's FP32 elements in their word, and the FP16 ones of them or instead."""
         single = min(32 * self._lanes, WORD_BITS)
         half = 16 * self._lanes
-        nested, parts = single // half, WORD_BITS // single
+        nested, parts = single // half, len(word) // single
         index = Mux(is_half, self.beat >> (nested - 1), self.beat)
         outer = word.word_select(index[: (parts - 1).bit_length()], single) if parts > 1 else word
         return outer, outer.word_select(self.beat[0], half) if nested > 1 else outer

@@ -1,90 +1,89 @@
-"""Multipliers side by side: what is placed where, and that such places exist."""
+"""What is placed where, and that such places exist."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from hw.board.floorplan import DICE, MULTIPLIER, arrange, sites
+from hw.board.floorplan import DICE, MEMORY, MULTIPLIER, PLAN, ROWS, arrange, sites
 from hw.board.process import measured
 from hw.synth.boards import BOARDS, board
 
-CELL = {"type": MULTIPLIER}
+DIE = DICE[0]
 
 
-def named(*names: str) -> dict:
-    return {name: CELL for name in names}
+def named() -> dict:
+    """Return a cell for every place of the plan, with a name that its patterns find."""
+    cells = {}
+    for strip in PLAN:
+        found: list[str] = []
+        for pattern in strip.names:
+            # A group is one of its choices, and a class of digits is one of them.
+            text = re.sub(r"\((\w+)\|[^)]*\)", r"\1", pattern)
+            text = text.replace(r"\$?\d*", "").replace(r"\d", "0").replace("[ab]", "a")
+            found.append(text.replace("\\", "").replace("$", ""))
+        each, left = divmod(strip.count, len(found))
+        for number, name in enumerate(found):
+            for copy in range(each + (number < left)):
+                tail = name if pattern_is_whole(strip.names[number]) else f"{name}{copy}"
+                cells[f"system.{copy}{tail}"] = {"type": strip.kind}
+    return cells
+
+
+def pattern_is_whole(pattern: str) -> bool:
+    return pattern.endswith("$")
 
 
 def test_as_many_as_the_fpga_has() -> None:
-    for device in DICE:
-        rows = sites(device)
-        flat = [site for row in rows for site in row]
-        assert len(flat) == len(set(flat))
-    boards = [known for known in BOARDS.values() if sites(known.device)]
+    boards = [known for known in BOARDS.values() if known.device in DICE]
     assert {known.name for known in boards} == {"ulx3s-85f", "ecpix5-85f"}
-    for known in boards:
-        assert sum(map(len, sites(known.device))) == known.limits[MULTIPLIER]
+    for kind, rows in ROWS.items():
+        flat = [site for row in rows for site in sites(kind, row)]
+        assert len(flat) == len(set(flat))
+        for known in boards:
+            assert len(flat) == known.limits[kind]
 
 
-def test_nothing_is_known_of_other_fpgas() -> None:
-    assert sites(board("tangconsole-138k").device) == []
-
-
-def test_rows_turn_at_their_ends() -> None:
-    first, second, third = sites("LFE5U-85F")
-    assert first[0] == "X4/Y10/MULT18_0"
-    assert first[-1] == "X119/Y10/MULT18_5"
-    assert second[0] == "X119/Y34/MULT18_5"
-    assert second[-1] == "X4/Y34/MULT18_0"
-    assert third[:3] == ["X4/Y58/MULT18_0", "X5/Y58/MULT18_1", "X8/Y58/MULT18_4"]
-
-
-def test_modules_stay_together_and_numbers_count() -> None:
-    cells = named("t.dot_10.sum_0_Q", "t.dot_2.sum_10_Q", "t.dot_2.sum_9_Q") | {
-        "t.dot_1.sum_0_Q": {"type": "LUT4"}
-    }
-    assert arrange(cells, [["a", "b", "c"]]) == {
-        "t.dot_2.sum_9_Q": "a",
-        "t.dot_2.sum_10_Q": "b",
-        "t.dot_10.sum_0_Q": "c",
-    }
-
-
-def test_what_has_the_same_number_is_one_lane() -> None:
-    cells = named("p.seed_0.low", "p.seed_1.low", "p.multiplier_1.high", "p.multiplier_0.high")
-    assert list(arrange(cells, [list("abcd")])) == [
-        "p.multiplier_0.high",
-        "p.seed_0.low",
-        "p.multiplier_1.high",
-        "p.seed_1.low",
+def test_no_place_is_taken_twice() -> None:
+    places = [
+        site
+        for strip in PLAN
+        for site in sites(strip.kind, strip.row)[strip.first :][: strip.count]
     ]
+    assert len(places) == len(set(places)) == sum(strip.count for strip in PLAN)
 
 
-def test_no_module_is_torn_between_rows() -> None:
-    cells = named(*(f"t.dot_{dot}.sum_{n}" for dot in range(3) for n in range(2)), "z.alone.a")
-    placed = arrange(cells, [["a0", "a1", "a2"], ["b0", "b1", "b2", "b3"]])
-    assert placed["t.dot_0.sum_1"] == "a1"
-    assert [placed[f"t.dot_{dot}.sum_0"] for dot in (1, 2)] == ["b0", "b2"]
-    assert placed["z.alone.a"] == "a2"
+def test_cells_follow_each_other_by_number() -> None:
+    placed = arrange(named(), DIE)
+    assert len(placed) == sum(strip.count for strip in PLAN)
+    first = [placed[f"system.{n}.tensor.dot_0.{n}"] for n in range(8)]
+    assert first == sites(MULTIPLIER, 10)[:8]
+    assert placed["system.0.tensor.dot_8.0"] == sites(MULTIPLIER, 10)[8]
 
 
-def test_what_no_row_has_room_for_is_left_to_the_placer() -> None:
-    cells = named("t.big.a", "t.big.b", "t.small.a")
-    assert arrange(cells, [["a0"], ["b0"]]) == {"t.small.a": "a0"}
-    assert arrange(cells, []) == {}
+def test_another_die_and_another_machine_have_no_plan() -> None:
+    cells = named()
+    assert arrange(cells, board("tangconsole-138k").device) == {}
+    assert arrange({}, DIE) == {}
+    missing = dict(list(cells.items())[1:])
+    assert arrange(missing, DIE) == {}
+    more = cells | {"system.9.tensor.dot_0.9": {"type": MULTIPLIER}}
+    assert arrange(more, DIE) == {}
 
 
 @pytest.mark.build
-def test_nextpnr_knows_every_site(tmp_path: Path) -> None:
-    """A netlist of nothing but multipliers, each at its site, goes through its placer."""
+@pytest.mark.parametrize("kind", ROWS)
+def test_nextpnr_knows_every_site(kind: str, tmp_path: Path) -> None:
+    """A netlist of nothing but such cells, each at its site, goes through its placer."""
     ulx3s = board("ulx3s-85f")
-    flat = [site for row in sites(ulx3s.device) for site in row]
-    ports = {f"{bus}{n}": "input" for bus in "AB" for n in range(18)}
+    flat = [site for row in ROWS[kind] for site in sites(kind, row)]
+    buses = {MULTIPLIER: [f"{b}{n}" for b in "AB" for n in range(18)], MEMORY: ["ADA5"]}
+    ports = dict.fromkeys(buses[kind], "input")
     cells = {
         f"m_{n}": {
-            "type": MULTIPLIER,
+            "type": kind,
             "parameters": {},
             "attributes": {"BEL": site, "keep": "1"},
             "port_directions": ports,
