@@ -129,10 +129,11 @@ PLAN = (
     ),
 )
 
-# Where most words cross: between cluster, vector core and routers. Every third row stays free of
-# logic there, so that rows beside it have its wires too.
-CROSSING = ((22, 68), (24, 56))
-"""First and last column, first and last row."""
+# Where most words cross: between cluster, routers and vector core, between L1, registers and pipes
+# of the vector core, and at its VDRAIN. Every third row stays free of logic there, so that the rows
+# beside it have its wires too.
+CROSSINGS = (((22, 68), (24, 56)), ((56, 116), (59, 85)), ((96, 123), (20, 36)))
+"""First and last column, first and last row of each."""
 
 
 def arrange(cells: Mapping[str, Any], device: str) -> dict[str, str]:
@@ -170,8 +171,7 @@ def arrange(cells: Mapping[str, Any], device: str) -> dict[str, str]:
 
 
 def spacers() -> dict[str, Any]:
-    """Return functions of nothing, each at its place, that keep logic out of rows of `CROSSING`."""
-    (left, right), (top, bottom) = CROSSING
+    """Return functions of nothing, each at its place, that keep logic out of rows of `CROSSINGS`."""
     taken = {row for rows in ROWS.values() for row in rows}
     return {
         f"spacer_{x}_{y}_{slice_}{number}": {
@@ -181,6 +181,7 @@ def spacers() -> dict[str, Any]:
             "port_directions": {},
             "connections": {},
         }
+        for (left, right), (top, bottom) in CROSSINGS
         for y in range(top, bottom + 1)
         if y % 3 == 0 and y not in taken
         for x in range(left, right + 1)
