@@ -171,7 +171,7 @@ def arrange(cells: Mapping[str, Any], device: str) -> dict[str, str]:
 
 
 def spacers() -> dict[str, Any]:
-    """Return functions of nothing, each at its place, that keep logic out of rows of `CROSSINGS`."""
+    """Return functions of nothing, each at its place: no logic beside them in `CROSSINGS`."""
     taken = {row for rows in ROWS.values() for row in rows}
     return {
         f"spacer_{x}_{y}_{slice_}{number}": {
