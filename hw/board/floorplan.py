@@ -14,7 +14,7 @@ the memory behind it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,7 +136,7 @@ CROSSINGS = (((22, 68), (24, 56)), ((56, 116), (59, 85)), ((96, 123), (20, 36)))
 """First and last column, first and last row of each."""
 
 
-def arrange(cells: Mapping[str, Any], device: str) -> dict[str, str]:
+def arrange(cells: Mapping[str, Any], device: str, plan: Sequence[Strip] = PLAN) -> dict[str, str]:
     """Return a site for every cell that the plan names.
 
     Parameters
@@ -145,6 +145,8 @@ def arrange(cells: Mapping[str, Any], device: str) -> dict[str, str]:
         Name to cell, as Yosys writes them.
     device : str
         As a board calls it.
+    plan : sequence of Strip
+        What goes where.
 
     Returns
     -------
@@ -155,7 +157,7 @@ def arrange(cells: Mapping[str, Any], device: str) -> dict[str, str]:
     if device not in DICE:
         return {}
     result: dict[str, str] = {}
-    for strip in PLAN:
+    for strip in plan:
         named = [name for name, cell in cells.items() if cell["type"] == strip.kind]
         found = list(
             dict.fromkeys(

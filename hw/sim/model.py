@@ -9,7 +9,6 @@ import enum
 import hashlib
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hw.sim import cache, toolchain
+from hw.sim import cache, runtime, toolchain
+from hw.sim.runtime import COMPILER
 from kohakuaccel.runtime.progress import notice
 from kohakutpu.config import Machine
 
@@ -43,10 +43,6 @@ VERILATOR = """
     --cc --top-module top --prefix Vtop -O3 --no-timing --output-split 40000
     -Wno-fatal -Wno-lint -Wno-style
 """.split()
-# No symbol of one model may bind to another model's in the same process.
-COMPILER = """
-    -std=c++17 -O1 -fPIC -fvisibility=hidden -fno-gnu-unique -DVL_TIME_CONTEXT
-""".split()
 
 
 class Variant(enum.Enum):
@@ -65,7 +61,6 @@ FLAGS = {
     Variant.CHECKED: "--x-assign unique --x-initial unique --assert".split(),
     Variant.WAVES: "--x-assign fast --x-initial fast --noassert --trace-vcd".split(),
 }
-RUNTIME = ("verilated.cpp", "verilated_threads.cpp", "verilated_dpi.cpp")
 
 
 def digest() -> str:
@@ -182,9 +177,8 @@ def _source(name: str) -> str:
 
 def _options(tools: toolchain.Toolchain, variant: Variant, headers: Path) -> list[str]:
     """Return how C++ is compiled."""
-    folders = (headers, tools.include, tools.include / "vltstd")
-    traced = ["-DVM_TRACE=1", "-DVM_TRACE_VCD=1"] if variant is Variant.WAVES else []
-    return [tools.compiler, *COMPILER, *traced, *(f"-I{folder}" for folder in folders)]
+    traced = runtime.TRACED if variant is Variant.WAVES else ()
+    return [tools.compiler, *COMPILER, *traced, f"-I{headers}", *runtime.includes(tools)]
 
 
 def _compile(command: list[str], work: Path) -> list[str]:
@@ -212,9 +206,6 @@ def _verilate(
     environment = {**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)}
     command = [str(tools.verilator), *flags, "--Mdir", ".", *DESCRIPTION, "top.v"]
     toolchain.run(command, cwd=work, env=environment)
-    runtime = [*RUNTIME, *(["verilated_vcd_c.cpp"] if variant is Variant.WAVES else [])]
-    for source in runtime:
-        shutil.copy(tools.include / source, work)
     _compile(_options(tools, variant, work), work)
 
 
@@ -224,6 +215,7 @@ def _link(tools: toolchain.Toolchain, model: Path, variant: Variant, work: Path)
         (work / name).write_text(_source(name))
     options = _options(tools, variant, model)
     objects = [*_compile(options, work), *(str(path) for path in sorted(model.glob("*.o")))]
+    objects += runtime.objects(tools, traced=variant is Variant.WAVES)
     command = [*options, "-shared", "-o", "machine.so", *objects]
     toolchain.run([*command, "-pthread", "-latomic"], cwd=work)
     for path in work.glob("*.o"):

@@ -13,7 +13,8 @@ from amaranth.lib import wiring
 
 from hw.sim import cache, toolchain
 from hw.sim.emit import emit
-from hw.sim.simulator import COMPILER, VERILATOR, _build
+from hw.sim.runtime import COMPILER
+from hw.sim.simulator import VERILATOR, _build
 from kohakutpu.link import Line
 
 DRIVER = Path(__file__).with_name("serial.cpp")

@@ -9,7 +9,8 @@ from amaranth.lib import wiring
 
 from hw.sim import cache, toolchain
 from hw.sim.emit import emit
-from hw.sim.simulator import COMPILER, VERILATOR, Port, _build, _ports
+from hw.sim.runtime import COMPILER
+from hw.sim.simulator import VERILATOR, Port, _build, _ports
 
 C_TYPES = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
 

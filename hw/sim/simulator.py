@@ -16,16 +16,13 @@ from amaranth.hdl import Shape, Value
 from amaranth.lib import wiring
 from numpy.typing import ArrayLike, NDArray
 
-from hw.sim import cache, toolchain
+from hw.sim import cache, runtime, toolchain
 from hw.sim.emit import emit
+from hw.sim.runtime import COMPILER
 
 VERILATOR = """
     --cc --top-module top --prefix Vtop -O3 --x-assign fast --x-initial fast --noassert
     -Wno-fatal -Wno-lint -Wno-style --no-timing
-""".split()
-# No symbol of one model may bind to another model's in the same process.
-COMPILER = """
-    -std=c++17 -O1 -fPIC -fvisibility=hidden -fno-gnu-unique -DVL_TIME_CONTEXT
 """.split()
 
 
@@ -232,16 +229,6 @@ def _build(tools: toolchain.Toolchain, text: str, driver: str, work: Path) -> No
     (work / "model.cpp").write_text(
         driver + "".join(f'#include "{source}"\n' for source in sources)
     )
-    runtime = cache.obtain("runtime", [tools.versions, *COMPILER], partial(_build_runtime, tools))
-    includes = [f"-I{tools.include}", f"-I{tools.include / 'vltstd'}"]
-    objects = [str(path) for path in sorted(runtime.glob("*.o"))]
-    command = [tools.compiler, *COMPILER, *includes, "-shared", "-o", "model.so", "model.cpp"]
-    toolchain.run([*command, *objects, "-pthread", "-latomic"], cwd=work)
-
-
-def _build_runtime(tools: toolchain.Toolchain, work: Path) -> None:
-    """Compile what every model shares: dearer than most models."""
-    for name in ("verilated.cpp", "verilated_threads.cpp"):
-        source = str(tools.include / name)
-        includes = [f"-I{tools.include}", f"-I{tools.include / 'vltstd'}"]
-        toolchain.run([tools.compiler, *COMPILER, *includes, "-c", source], cwd=work)
+    command = [tools.compiler, *COMPILER, *runtime.includes(tools), "-shared", "-o", "model.so"]
+    command += ["model.cpp", *runtime.objects(tools), "-pthread", "-latomic"]
+    toolchain.run(command, cwd=work)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hw.sim import cache, toolchain
-from hw.sim.model import COMPILER, DRIVER, FLAGS, RUNTIME, Variant
+from hw.sim import cache, runtime, toolchain
+from hw.sim.model import DRIVER, FLAGS, Variant
+from hw.sim.runtime import COMPILER
 
 pytestmark = pytest.mark.cocotb
 
@@ -89,9 +90,8 @@ def program() -> Path:
         environment = {**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)}
         command = [str(tools.verilator), *flags, "--Mdir", ".", "axi_ram.v"]
         toolchain.run(command, cwd=work, env=environment)
-        files = [path.name for path in work.glob("*.cpp")]
-        files += [str(tools.include / name) for name in RUNTIME]
-        includes = [f"-I{path}" for path in (".", tools.include, tools.include / "vltstd")]
+        files = [path.name for path in work.glob("*.cpp")] + runtime.objects(tools)
+        includes = ["-I.", *runtime.includes(tools)]
         command = [tools.compiler, *COMPILER, *includes, *files, "-o", "initiator"]
         toolchain.run([*command, "-pthread", "-latomic"], cwd=work)
 

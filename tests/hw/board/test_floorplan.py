@@ -7,33 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from hw.board.floorplan import DICE, MEMORY, MULTIPLIER, PLAN, ROWS, arrange, sites
+from hw.board.floorplan import (
+    CROSSINGS,
+    DICE,
+    MEMORY,
+    MULTIPLIER,
+    PLAN,
+    ROWS,
+    Strip,
+    arrange,
+    sites,
+    spacers,
+)
 from hw.board.process import measured
 from hw.synth.boards import BOARDS, board
 
 DIE = DICE[0]
 
 
-def named() -> dict:
-    """Return a cell for every place of the plan, with a name that its patterns find."""
-    cells = {}
-    for strip in PLAN:
-        found: list[str] = []
-        for pattern in strip.names:
-            # A group is one of its choices, and a class of digits is one of them.
-            text = re.sub(r"\((\w+)\|[^)]*\)", r"\1", pattern)
-            text = text.replace(r"\$?\d*", "").replace(r"\d", "0").replace("[ab]", "a")
-            found.append(text.replace("\\", "").replace("$", ""))
-        each, left = divmod(strip.count, len(found))
-        for number, name in enumerate(found):
-            for copy in range(each + (number < left)):
-                tail = name if pattern_is_whole(strip.names[number]) else f"{name}{copy}"
-                cells[f"system.{copy}{tail}"] = {"type": strip.kind}
-    return cells
-
-
-def pattern_is_whole(pattern: str) -> bool:
-    return pattern.endswith("$")
+def named(*names: str, kind: str = MULTIPLIER) -> dict[str, dict[str, str]]:
+    return {name: {"type": kind} for name in names}
 
 
 def test_as_many_as_the_fpga_has() -> None:
@@ -47,30 +40,49 @@ def test_as_many_as_the_fpga_has() -> None:
 
 
 def test_no_place_is_taken_twice() -> None:
-    places = [
-        site
-        for strip in PLAN
-        for site in sites(strip.kind, strip.row)[strip.first :][: strip.count]
-    ]
+    places = [site for strip in PLAN for site in strip.places]
     assert len(places) == len(set(places)) == sum(strip.count for strip in PLAN)
 
 
 def test_cells_follow_each_other_by_number() -> None:
-    placed = arrange(named(), DIE)
-    assert len(placed) == sum(strip.count for strip in PLAN)
-    first = [placed[f"system.{n}.tensor.dot_0.{n}"] for n in range(8)]
-    assert first == sites(MULTIPLIER, 10)[:8]
-    assert placed["system.0.tensor.dot_8.0"] == sites(MULTIPLIER, 10)[8]
+    plan = [Strip(MULTIPLIER, 10, 1, (r"\.dot_2\.", r"\.dot_1\."), 4)]
+    cells = named("t.dot_1.sum_0", "t.dot_2.sum_10", "t.dot_2.sum_9", "t.dot_10.sum_0")
+    cells |= named("t.dot_1.rom", kind=MEMORY) | named("t.dot_1.sum_2")
+    assert arrange(cells, DIE, plan) == {
+        "t.dot_2.sum_9": "X5/Y10/MULT18_1",
+        "t.dot_2.sum_10": "X8/Y10/MULT18_4",
+        "t.dot_1.sum_0": "X9/Y10/MULT18_5",
+        "t.dot_1.sum_2": "X13/Y10/MULT18_0",
+    }
+
+
+def test_places_may_have_others_between_them() -> None:
+    plan = [Strip(MEMORY, 70, 2, (r"\.a", r"\."), 3, every=2)]
+    assert arrange(named("x.c", "x.b", "x.a", kind=MEMORY), DIE, plan) == {
+        "x.a": "X8/Y70/EBR2",
+        "x.b": "X13/Y70/EBR0",
+        "x.c": "X17/Y70/EBR2",
+    }
 
 
 def test_another_die_and_another_machine_have_no_plan() -> None:
-    cells = named()
-    assert arrange(cells, board("tangconsole-138k").device) == {}
+    plan = [Strip(MULTIPLIER, 10, 0, ("a",), 2), Strip(MEMORY, 22, 0, ("b",), 1)]
+    cells = named("a_0", "a_1") | named("b", kind=MEMORY)
+    assert len(arrange(cells, DIE, plan)) == 3
+    assert arrange(cells, board("tangconsole-138k").device, plan) == {}
+    assert arrange(cells | named("a_2"), DIE, plan) == {}
+    assert arrange(named("a_0", "a_1"), DIE, plan) == {}
     assert arrange({}, DIE) == {}
-    missing = dict(list(cells.items())[1:])
-    assert arrange(missing, DIE) == {}
-    more = cells | {"system.9.tensor.dot_0.9": {"type": MULTIPLIER}}
-    assert arrange(more, DIE) == {}
+
+
+def test_free_rows_have_a_function_at_every_place() -> None:
+    places = [cell["attributes"]["BEL"] for cell in spacers().values()]
+    assert len(places) == len(set(places))
+    tiles = {tuple(map(int, re.findall(r"\d+", site)[:2])) for site in places}
+    assert len(places) == 8 * len(tiles)
+    rows = {y for _, y in tiles}
+    assert rows.isdisjoint(row for rows in ROWS.values() for row in rows)
+    assert all(any(a <= x <= b and c <= y <= d for (a, b), (c, d) in CROSSINGS) for x, y in tiles)
 
 
 @pytest.mark.build

@@ -12,7 +12,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.board import flow
+from hw.board import floorplan, flow
 from hw.board.process import Usage, measured
 from hw.board.system import System
 from hw.board.vendor import vendor
@@ -240,11 +240,12 @@ def test_tiny_fits(tmp_path: Path) -> None:
     assert made.used["MULT18X18D"] >= 128
     assert made.used["LUT4"] < ULX3S.budget["LUT4"]
     cells = json.loads((tmp_path / "top.json").read_bytes())["modules"]["top"]["cells"]
-    sites = {name: cell["attributes"].get("BEL") for name, cell in cells.items()}
-    for number in range(16):  # dot products
-        row = [site for name, site in sites.items() if f".tensor.dot_{number}." in name and site]
-        assert len({site.split("/")[1] for site in row}) == 1
-        assert len(set(row)) == 8
+    # The floor plan is of this machine: all that it names is there, and has its place.
+    planned = floorplan.arrange(cells, ULX3S.device)
+    assert len(planned) == sum(strip.count for strip in floorplan.PLAN)
+    for name, site in planned.items():
+        assert cells[name]["attributes"]["BEL"] == site
+    assert floorplan.spacers().keys() < cells.keys()
 
 
 @pytest.mark.build
