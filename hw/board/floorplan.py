@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MULTIPLIER = "MULT18X18D"
+from hw.board.multipliers import MULTIPLIER
+
 MEMORY = "DP16KD"
 
 DICE = ("LFE5U-85F", "LFE5UM5G-85F")
