@@ -11,7 +11,7 @@ from compiler.vector.context import Item, Landing
 from compiler.vector.graph import Node
 from compiler.vector.homes import Home
 from compiler.vector.layout import Transfer
-from compiler.vector.select import Operation
+from compiler.vector.operations import Operation
 from compiler.vector.windows import Arrangement, Segment, l1_sources, state_home
 from kohakuaccel.errors import InternalError
 from kohakuaccel.source import Location

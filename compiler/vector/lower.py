@@ -18,8 +18,8 @@ from compiler.vector.context import Item, Placement, TileWindow, VectorContext, 
 from compiler.vector.emit import EXEC, VFILL, Bases, Emitter, Post, Wait, sync
 from compiler.vector.graph import Node
 from compiler.vector.homes import Home
+from compiler.vector.operations import Operation, Output
 from compiler.vector.plan import Group, Nest, Plan
-from compiler.vector.select import Operation, Output
 from kohakuaccel.ir.nodes import Statement, Store
 from kohakuaccel.source import Location
 
@@ -255,7 +255,7 @@ class _Events:
         self._first: dict[Node, int] = {}
         self._last: dict[Node, int] = {}
         for i, operation in enumerate(operations):
-            for source in operation.sources:
+            for source in operation.pattern.operands:
                 self._first.setdefault(source, i)
                 self._last[source] = i
 
@@ -268,7 +268,7 @@ class _Events:
 def _leaves(group: Group) -> list[Node]:
     selection = group.segment.selection
     operations = [*selection.prologue, *selection.body]
-    return list(dict.fromkeys(s for op in operations for s in op.sources if s.leaf))
+    return list(dict.fromkeys(s for op in operations for s in op.pattern.operands if s.leaf))
 
 
 def _loads(group: Group) -> list[Node]:

@@ -8,11 +8,13 @@ from typing import Any
 
 from compiler.program import Loop
 from compiler.vector.context import IndexValue, VectorContext
+from compiler.vector.cover import Storage
 from compiler.vector.geometry import Block, check_limits, measure
 from compiler.vector.graph import REDUCTIONS, Graph
 from compiler.vector.homes import Sizes
 from compiler.vector.layout import Layout
-from compiler.vector.select import Output, Selector, Storage
+from compiler.vector.operations import Output
+from compiler.vector.select import Selector
 from compiler.vector.shapes import Blocks, OneBlock, Shapes
 from compiler.vector.windows import Arrangement, Segment, arrange
 from kohakuaccel.errors import InternalError

@@ -13,7 +13,7 @@ from typing import Any
 from compiler.vector.context import StateHome, TileWindow
 from compiler.vector.graph import Node
 from compiler.vector.homes import Home, Pool, ShortageError, Sizes
-from compiler.vector.select import Operation, Output, Selection
+from compiler.vector.operations import Operation, Output, Selection
 from kohakuaccel.ir.nodes import Store
 from kohakutpu.lang.ir import State
 
@@ -98,7 +98,7 @@ def arrange(segments: Sequence[Segment], registers: int) -> Arrangement:
     left = registers - result.permanent
     scratch = 0
     for segment in segments:
-        if any(_operand_windows(op) > 2 for op in _operations(segment)):
+        if any(op.pattern.windows > 2 for op in _operations(segment)):
             # Copies for three L1 operands, if it comes to that: not all, in pieces.
             pieces = max(left // 4, -(-16 // segment.sizes.lanes))
             most = max(operation.cols for operation in _operations(segment))
@@ -120,13 +120,9 @@ def _operations(segment: Segment) -> list[Operation]:
     return [*segment.selection.prologue, *segment.selection.body]
 
 
-def _operand_windows(operation: Operation) -> int:
-    return sum(s.extent in ("full", "channel") for s in operation.sources)
-
-
 def l1_sources(operation: Operation, homes: Mapping[Node, Home]) -> list[Node]:
     """Return the sources that are L1 windows; an EXEC takes two."""
-    return [node for node in operation.sources if homes[node].kind != "reg"]
+    return [node for node in operation.pattern.operands if homes[node].kind != "reg"]
 
 
 def _crowded(segments: Sequence[Segment], result: Arrangement) -> bool:
@@ -171,14 +167,14 @@ def _product_home(
 
 
 def _last_uses(operations: Sequence[Operation]) -> dict[Node, int]:
-    return {node: i for i, operation in enumerate(operations) for node in operation.sources}
+    return {node: i for i, op in enumerate(operations) for node in op.pattern.operands}
 
 
 def _place_windows(segment: Segment, result: Arrangement) -> None:
     """Give loads, tiles and outputs their windows; a place of the ring holds one of each."""
     homes = result.homes
     for operation in _operations(segment):
-        for node in operation.sources:
+        for node in operation.pattern.operands:
             if node.op == "state":
                 homes[node] = state_home(segment.states[node.source])
             if node in homes or not node.leaf:
@@ -294,7 +290,8 @@ def _scan(
     last = _last_uses(body)
     owner: dict[Node, _Place] = {}
     for i, operation in enumerate(body):
-        dying = [n for n in dict.fromkeys(operation.sources) if last[n] == i and n in owner]
+        operands = dict.fromkeys(operation.pattern.operands)
+        dying = [node for node in operands if last[node] == i and node in owner]
         for node in _made(operation):
             if not mine(node):
                 continue
