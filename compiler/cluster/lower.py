@@ -1,7 +1,8 @@
-"""Lower the cluster's half of a contraction stage: fills, sweeps, drains and what orders them.
+"""Lower the cluster's half of a contraction stage: loops, tiles, panels and what orders them.
 
 Three engines run at once. ``FILL`` loads rings and panels (see :mod:`compiler.cluster.residency`),
-``GEMM`` sweeps K into a tile, ``DRAIN`` takes the finished tile away while the next one is swept.
+``GEMM`` sweeps K into a tile (see :mod:`compiler.cluster.contractions`), ``DRAIN`` takes the
+finished tile away while the next one is swept.
 Every window has a *full* and an *empty* semaphore; credits for the empty places are posted in the
 queue of the engine that will wait for them, and are taken back there at the end of the stage.
 
@@ -11,9 +12,8 @@ where it is shorter, so that a tile's bits do not depend on ``nk``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from compiler.cluster.context import (
     DRAIN,
@@ -25,38 +25,26 @@ from compiler.cluster.context import (
     Item,
     Step,
     TileState,
-    emit,
     feeds,
     feeds_again,
     first,
     last,
     post,
     post_all,
-    spread,
     stores,
     wait,
     wait_all,
 )
-from compiler.cluster.operands import (
-    MODES,
-    Rows,
-    blocks_of_k,
-    computed_side,
-    is_computed,
-    rows_of,
-    side_view,
-)
-from compiler.cluster.residency import Panel, panel_strides
-from compiler.cluster.transfers import Position, fill, fill_panel, hand_over, store
+from compiler.cluster.contractions import Contractions
+from compiler.cluster.operands import MODES, is_computed
+from compiler.cluster.transfers import fill_panel, hand_over, store
 from compiler.cluster.windows import Windows
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
-from compiler.program import Advance, Affine, Emit, Loop, Nonzero
-from compiler.vector.context import IndexValue, Landing
-from kohakuaccel.errors import InternalError
+from compiler.program import Advance, Loop
+from compiler.vector.context import IndexValue
 from kohakuaccel.ir.nodes import Repeat, Statement, Store
-from kohakutpu import isa
-from kohakutpu.lang.ir import SIDES, Accumulate, Side, Tile, TileDecl
+from kohakutpu.lang.ir import Accumulate, Tile, TileDecl
 
 LEAD = MODES["default"][0]
 
@@ -82,6 +70,7 @@ class _Lowering:
         self.context = context
         self.windows = windows
         self.tiles = windows.tiles
+        self.contractions = Contractions(context, windows)
         self.open: list[Loop] = []  # inside of the instance
 
     # Loops around the instances, with the panels that are filled between them.
@@ -159,7 +148,8 @@ class _Lowering:
                         )
                 if max(fed, last(body, state.tile, stores)) == index:
                     steps.append(post(DRAIN, self.context.node, state.sync.empty))
-        return self._join(steps, scope) + [Advance(state.ring) for state in born]
+        items = self.contractions.join(steps, scope, self.open)
+        return items + [Advance(state.ring) for state in born]
 
     def _bear(self, state: TileState) -> list[Item]:
         state.started, state.depth = False, len(self.open)
@@ -189,7 +179,7 @@ class _Lowering:
     def _swept(
         self, body: Sequence[Statement], scope: Scope, tile: Tile, modes: tuple[str, str]
     ) -> list[Item]:
-        return self._join(self._sweep(body, scope, tile, modes), scope)
+        return self.contractions.join(self._sweep(body, scope, tile, modes), scope, self.open)
 
     # Loops.
 
@@ -256,165 +246,10 @@ class _Lowering:
                     other = IndexValue(0, Loop("", max(1, length)))
                     fixed = fixed.inside(inner.index.symbol, other)
                 elif isinstance(inner, Accumulate) and symbol in inner.chunk.symbols():
-                    blocks, nk = self._chunking(inner)
+                    blocks, nk = self.contractions.chunking(inner)
                     if blocks % nk and fixed.span(inner.chunk)[1] == blocks // nk:
                         shorter.add(value)
         first = 1 if 0 in shorter else 0
         last = count - 1 if count - 1 in shorter else count
         cuts = [(0, first), (first, last - first), (last, count - last)]
         return [(start, length) for start, length in cuts if length > 0]
-
-    def _chunking(self, statement: Accumulate) -> tuple[int, int]:
-        """Return the blocks of K and how many of them a chunk has."""
-        blocks = blocks_of_k(statement, self.context.scope.env)
-        return blocks, self.tiles[statement.tile].nk
-
-    # Contractions.
-
-    def _join(self, steps: Sequence[Step], scope: Scope) -> list[Item]:
-        """Emit steps; neighbouring contractions with an operand in common fill it once."""
-        runs: list[list[Gemm]] = [[]]
-        for step in steps:
-            if isinstance(step, Gemm):
-                runs[-1].append(step)
-            elif step is None:
-                runs.append([])
-        around: dict[Gemm, tuple[Gemm | None, Gemm | None]] = {}
-        for run in runs:
-            for step, before, after in zip(run, [None, *run], [*run[1:], None], strict=False):
-                around[step] = (before, after)
-        result: list[Item] = []
-        for step in steps:
-            if isinstance(step, Gemm):
-                result += self._gemm(step, *around[step], scope)
-            elif step is not None:
-                result += step
-        return result
-
-    def _same(self, one: Gemm, other: Gemm | None, side: Side, scope: Scope) -> bool:
-        """Tell whether two contractions read the same region from a stream."""
-        if other is None or self._chunking(one.statement) != self._chunking(other.statement):
-            return False
-        values = [computed_side(step.statement, side) for step in (one, other)]
-        if any(value is not None for value in values):
-            return values[0] is values[1]
-        chunks = [scope.form(step.statement.chunk) for step in (one, other)]
-        rows = [rows_of(step.statement, side, step.mode(side), scope) for step in (one, other)]
-        return chunks[0] == chunks[1] and rows[0] == rows[1]
-
-    def _gemm(
-        self, step: Gemm, before: Gemm | None, after: Gemm | None, scope: Scope
-    ) -> list[Item]:
-        state = self.tiles[step.statement.tile]
-        blocks = self._blocks(step.statement, scope)
-        fills: dict[Side, Emit] = {}
-        filled: list[Side] = []
-        freed: list[Side] = []
-        moves: list[Item] = []
-        operands: dict[str, Any] = {}
-        landed: list[tuple[int, int]] = []  # waits for a computed operand
-        released: list[tuple[int, int]] = []
-        for side in SIDES:
-            name = side.lower()
-            value = computed_side(step.statement, side)
-            if value is not None:
-                landing = self.context.landings[value]
-                place = landing.size * landing.modes.index(step.mode(side))
-                operands[name] = Affine(place, ring=landing.ring)
-                operands[f"{name}_stride"] = landing.stride
-                if landing.keep is not None:
-                    operands[name] = self._in_kept(landing, place, step, scope)
-                    continue
-                if not self._same(step, before, side, scope):
-                    landed.append((landing.full[1], 1))
-                if not self._same(step, after, side, scope):
-                    released.append((self.context.mate, landing.empty))
-                    moves.append(Advance(landing.ring))
-                continue
-            rows = rows_of(step.statement, side, step.mode(side), scope)
-            panel = self.windows.residency.panels.get(rows)
-            if panel is not None:
-                chunk = scope.position(step.statement.chunk, state.nk)
-                operands[name] = self._in_panel(panel, chunk)
-                operands[f"{name}_stride"] = panel.blocks
-                continue
-            ring = self.windows.residency.streams[side]
-            operands[name] = Affine(ring=ring)
-            operands[f"{name}_stride"] = state.nk
-            if not self._same(step, before, side, scope):
-                filled.append(side)
-                if self.windows.fills(ring):
-                    fills[side] = self._stream(step, side, rows, blocks, scope)
-            if not self._same(step, after, side, scope):
-                freed.append(side)
-                moves.append(Advance(ring))
-        waits, posts = self._hand_over(fills, filled, freed)
-        waits, posts = [*waits, *landed], [*released, *posts]
-        flag: Nonzero | bool = True
-        if not state.started:
-            flag = Nonzero(Affine(0, tuple((loop, 1) for loop in self.open[state.depth :])))
-            state.started = True
-        operands |= {"acc": Affine(ring=state.ring), "gm": state.gm, "gn": state.gn, "nk": blocks}
-        gemm = emit(isa.GEMM, {**operands, "accumulate": flag}, step.statement.loc, waits, posts)
-        return [item for emit in (*fills.values(), gemm) for item in spread(emit)] + moves
-
-    def _hand_over(
-        self, fills: Mapping[Side, Emit], filled: Sequence[Side], freed: Sequence[Side]
-    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Let fills wait for places and tell that they are full; return what a contraction does.
-
-        Of what one cluster fills, in order, the last window stands for all.
-        """
-        waits: list[tuple[int, int]] = []
-        posts: list[tuple[int, int]] = []
-        for order in self.windows.writes:
-            mine: list[Side] = [side for side in filled if side in order.streams]
-            for side in mine:
-                if (empty := order.streams[side].empty) is not None:
-                    fills[side].waits += ((empty, 1),)
-            if mine and (full := order.streams[mine[-1]].full) is not None:
-                fills[mine[-1]].posts += ((order.reader, full),)
-        for order in self.windows.reads:
-            mine: list[Side] = [side for side in filled if side in order.streams]
-            if mine and (full := order.streams[mine[-1]].full) is not None:
-                waits.append((full, 1))
-            empties = (order.streams[side].empty for side in freed if side in order.streams)
-            posts += ((order.writer, empty) for empty in empties if empty is not None)
-        return waits, posts
-
-    def _blocks(self, statement: Accumulate, scope: Scope) -> int:
-        """Return how many blocks of K this chunk has."""
-        blocks, nk = self._chunking(statement)
-        low, high = scope.span(statement.chunk)
-        if not blocks % nk or high < blocks // nk:
-            return nk
-        if low != high:
-            raise InternalError(f"{statement.loc}: chunks of different length in one loop")
-        return blocks % nk
-
-    def _stream(self, step: Gemm, side: Side, rows: Rows, blocks: int, scope: Scope) -> Emit:
-        ring = self.windows.residency.streams[side]
-        nk, view = self.tiles[step.statement.tile].nk, side_view(step.statement, side)
-        chunk, nodes = scope.position(step.statement.chunk), self.windows.receivers(ring)
-        l1 = Affine(ring=ring)
-        return fill(self.context, scope, rows, chunk, nk, blocks, l1, nk, view.loc, nodes=nodes)
-
-    def _in_kept(self, landing: Landing, place: int, step: Gemm, scope: Scope) -> Affine:
-        keep = landing.keep
-        assert keep is not None
-        constant, terms = scope.position(step.statement.chunk, keep.nk)
-        moving: list[tuple[Loop, int]] = []
-        for axis, stride in zip(keep.moving, keep.strides, strict=True):
-            loop = self.context.axes[axis].value.loop
-            assert loop is not None
-            moving.append((loop, stride))
-        return Affine(place + constant, (*terms, *moving), None, landing.ring)
-
-    def _in_panel(self, panel: Panel, offset: Position) -> Affine:
-        strides = panel_strides(panel)
-        terms = list(offset[1])
-        for axis, stride in zip(panel.moving, strides, strict=True):
-            loop = self.context.axes[axis].value.loop
-            assert loop is not None
-            terms.append((loop, stride))
-        return Affine(offset[0], tuple(terms), None, panel.ring)
