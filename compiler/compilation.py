@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.passes.place import Placed, Round
+from compiler.passes.placed import Placed, Round
 from compiler.passes.roll import Line
 from compiler.passes.specialise import ArgSpec, Specialised
 from compiler.passes.stage import Part

@@ -6,8 +6,8 @@ from math import prod
 
 from compiler.analysis import check
 from compiler.compilation import Compilation
+from compiler.passes.context import THRIFT
 from compiler.passes.narrow import narrower
-from compiler.passes.place import THRIFT
 from compiler.passes.relax import relaxed
 from kohakuaccel.errors import CapacityError, KernelError
 

@@ -16,8 +16,9 @@ from compiler.compilation import Compilation, Shape
 from compiler.fallback import again
 from compiler.listing import listing
 from compiler.passes.choose import choose_knobs
+from compiler.passes.context import THRIFT
 from compiler.passes.encode import encode
-from compiler.passes.place import THRIFT, place_stages
+from compiler.passes.place import place_stages
 from compiler.passes.roll import roll
 from compiler.passes.simplify import merge_syncs, simplify
 from compiler.passes.specialise import ArgSpec, Print, Specialised, specialise

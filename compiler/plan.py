@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.estimate import Load, estimate, port_of
-from compiler.passes.place import Placed, Round, Share
+from compiler.passes.placed import Placed, Round, Share
 from compiler.passes.specialise import Specialised
 from compiler.schedule import stage_cycles
 from compiler.vector import Placement

@@ -86,15 +86,15 @@ def _lower(body: Sequence[Statement], context: VectorContext, skew: bool) -> Vec
         if isinstance(piece, Repeat):
             apart = halves(piece) if context.rows and skew else None
             if apart is not None:
-                _append(result, _skewed(piece, apart, within))
+                result.add(_skewed(piece, apart, within))
             for around, inner in _iterations(piece, within) if apart is None else ():
                 half = _lower(piece.body, inner, skew)
                 around.body = half.body
                 half.body = [around]
-                _append(result, half)
+                result.add(half)
         else:
             rows = _height(piece[0], context)
-            _append(result, lower_vector(piece, replace(within, rows=rows)))
+            result.add(lower_vector(piece, replace(within, rows=rows)))
         result.body += sync(EXEC, (), [window.credit for window in last])
         result.body += [Advance(window.ring) for window in last]
     return result
@@ -113,21 +113,21 @@ def _skewed(repeat: Repeat, apart: Halves, context: VectorContext) -> VectorLowe
     if not count:
         return result
     alone = 1 if count > 1 and _shorter(repeat.body, symbol, count - 1, context) else 0
-    _append(result, part(apart.early, IndexValue(0)))
-    _append(result, part(apart.moves, IndexValue(0)))
+    result.add(part(apart.early, IndexValue(0)))
+    result.add(part(apart.moves, IndexValue(0)))
     loop = Loop(symbol.name, count - 1 - alone)
     if loop.count:
         both = VectorLowering()
-        _append(both, part(apart.early, IndexValue(1, loop)))
-        _append(both, part(apart.late, IndexValue(0, loop)))
-        _append(both, part(apart.moves, IndexValue(0)))
+        both.add(part(apart.early, IndexValue(1, loop)))
+        both.add(part(apart.late, IndexValue(0, loop)))
+        both.add(part(apart.moves, IndexValue(0)))
         loop.body, both.body = both.body, [loop]
-        _append(result, both)
+        result.add(both)
     if alone:
-        _append(result, part(apart.early, IndexValue(count - 1)))
-        _append(result, part(apart.late, IndexValue(count - 2)))
-        _append(result, part(apart.moves, IndexValue(0)))
-    _append(result, part(apart.late, IndexValue(count - 1)))
+        result.add(part(apart.early, IndexValue(count - 1)))
+        result.add(part(apart.late, IndexValue(count - 2)))
+        result.add(part(apart.moves, IndexValue(0)))
+    result.add(part(apart.late, IndexValue(count - 1)))
     return result
 
 
@@ -168,14 +168,6 @@ def _readers(pieces: Sequence[Piece], tile: Tile) -> list[int]:
 def _is_held(pieces: Sequence[Piece], readers: Sequence[int]) -> bool:
     """Tell whether several pieces or a loop read a tile: then it is let go after all of them."""
     return len(readers) > 1 or any(isinstance(pieces[number], Repeat) for number in readers)
-
-
-def _append(result: VectorLowering, half: VectorLowering) -> None:
-    result.prologue += half.prologue
-    result.body += half.body
-    result.epilogue += half.epilogue
-    result.placements += half.placements
-    result.notes += half.notes
 
 
 def _iterations(repeat: Repeat, context: VectorContext) -> list[tuple[Loop, VectorContext]]:

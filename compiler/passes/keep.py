@@ -8,13 +8,16 @@ before the loops over these, and stays while they run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from compiler.analysis.heights import height_of_operand
 from compiler.cluster.operands import MODES, blocks_of_k
-from compiler.program import Loop
-from compiler.vector import Allocator, IndexValue
+from compiler.passes.axes import Axes
+from compiler.program import Advance, Loop
+from compiler.vector import Allocator, IndexValue, Item, Landing, VectorLowering
 from compiler.vector.context import Keep, Operand
+from compiler.vector.emit import VDRAIN, sync
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer, Grid, Repeat, Statement
 from kohakutpu.config import LANES
@@ -117,6 +120,50 @@ def kept_operands(
         nk = tile.nk.evaluate(env)
         result[send.operand] = Keep(level, moving, chunks, tuple(strides), blocks, nk, step, slots)
     return result
+
+
+def held_axes(keep: Keep, axes: Axes) -> Axes:
+    """Return the axes in which all of an operand that stays is computed, before the loops inside.
+
+    These stand at their start, but for those that choose among the row tiles it holds.
+    """
+    fresh = dict(zip(keep.moving, keep.loops, strict=True))
+    values = [
+        value if n < keep.level else IndexValue(value.start, fresh.get(n))
+        for n, value in enumerate(axes.values)
+    ]
+    return replace(axes, values=values)
+
+
+def run_ahead(
+    lowering: VectorLowering, part: VectorLowering, send: Send, landing: Landing, axes: Axes
+) -> None:
+    """Let ``part``, which sends an operand that stays, run before the loops that do not change it.
+
+    ``axes`` are those around the instances of ``lowering``.
+    """
+    keep = landing.keep
+    assert keep is not None
+    items: list[Item] = part.body
+    part.body = []
+    for loop in reversed(keep.loops):
+        loop.body = items
+        items = [loop]
+    lowering.ahead.setdefault(keep.level, []).extend(
+        [
+            *sync(VDRAIN, [(landing.empty, 1)]),
+            *items,
+            *sync(VDRAIN, (), [landing.full]),
+            Advance(landing.ring),
+        ]
+    )
+    lowering.add(part)
+    side = "left" if send.side == "A" else "right"
+    lowering.notes.append(
+        f"the {side} operand of {send.tile.name} is computed once for all of "
+        f"{', '.join(axes.names[keep.level :])}: {keep.slots * keep.size * len(landing.modes)} "
+        f"entries of L1{send.side} hold it"
+    )
 
 
 def _operands_of(body: Sequence[Statement]) -> dict[Computed, Accumulate]:

@@ -8,47 +8,28 @@ instances in the same order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from compiler.cluster import Multicast, multicasts
+from compiler.cluster import ClusterLowering, Multicast, check_agreement, multicasts
 from compiler.cluster.context import FILL, GEMM
 from compiler.estimate import estimate
-from compiler.passes.pair import (
-    APART,
-    THRIFT,
-    Axes,
-    Indices,
-    Names,
-    Placed,
-    Places,
-    Share,
-    Shared,
-    Work,
-)
+from compiler.passes.axes import Axes, Indices
+from compiler.passes.context import APART, THRIFT, Names, Places, StageContext
+from compiler.passes.epilogue import lower_vector_half
+from compiler.passes.pair import VectorHalf, lower_pair
+from compiler.passes.placed import Placed, Round, Share
 from compiler.passes.rotate import rotate
 from compiler.passes.specialise import Batch, Specialised, collapse_batch
 from compiler.passes.stage import Band, Part, Stage, buffers, shares, split_axis
 from compiler.program import Emit, Loop
-from compiler.vector import (
-    Allocator,
-    IndexValue,
-    VectorLowering,
-)
+from compiler.vector import IndexValue, VectorLowering
 from compiler.vector.emit import EXEC, VFILL
-from kohakuaccel.errors import CapacityError
+from kohakuaccel.errors import CallError, CapacityError
+from kohakuaccel.source import call_site
 from kohakutpu import isa
 from kohakutpu.config import Machine
 
 LAST_FIRST = {"C": (GEMM, FILL), "V": (EXEC, VFILL)}
-
-
-@dataclass(eq=False, slots=True)
-class Round:
-    """Stages that repeat, with the loop around them in each unit's program."""
-
-    loops: dict[int, Loop]
-    count: int
-    body: list[Placed | Round]
 
 
 def place_stages(
@@ -177,6 +158,8 @@ def place_stage(
     counts = (*batch.counts, *stage.counts)
     if 0 in counts:
         return Placed(stage, batch)
+    if not stage.is_contraction:
+        _check_widths(batch)
     units = _units(stage, machine)
     split = split_axis(counts, units) if counts else 0
     chosen = range(units) if order is None else order
@@ -186,18 +169,29 @@ def place_stage(
         clusters = [machine.pairs[unit][0].id for unit, _ in parts]
         groups = multicasts(clusters, [length for _, (_, length) in parts], machine)
     if names is None and any(group.receivers for group in groups):
-        work = Work(stage, program, machine, batch, groups, places)
+        context = StageContext(stage, machine, batch, groups, places)
         try:
-            return _place_units(work, parts, counts, split, split, outer)
+            return _place_units(context, parts, counts, split, split, outer)
         except CapacityError:
             pass  # let everybody fetch what he wants, then
     # In a band, a unit may be in another stage than those that want the same as it.
-    work = Work(stage, program, machine, batch, groups, places, names)
-    return _place_units(work, parts, counts, split, None, outer)
+    context = StageContext(stage, machine, batch, groups, places, names)
+    return _place_units(context, parts, counts, split, None, outer)
+
+
+def _check_widths(batch: Batch) -> None:
+    for buffer, operand in batch.operands.items():
+        if not operand.width:
+            raise CallError(
+                f"the rows of `{buffer.name}` have no elements to compute with",
+                loc=call_site(),
+                fix="leave out calls on tensors that hold nothing",
+                notes=[(buffer.loc, f"`{buffer.name}` is declared here")],
+            )
 
 
 def _place_units(
-    work: Work,
+    context: StageContext,
     parts: Sequence[tuple[int, tuple[int, int]]],
     counts: Sequence[int],
     split: int,
@@ -205,26 +199,30 @@ def _place_units(
     outer: Mapping[int, Indices],
 ) -> Placed:
     """Lower the parts of a stage, each with the unit that has it."""
-    stage, batch, machine = work.stage, work.batch, work.machine
+    stage, batch, machine = context.stage, context.batch, context.machine
     result = Placed(stage, batch)
-    axis_names = _names(stage, batch)
+    clusters: dict[int, ClusterLowering] = {}
     for unit, (start, length) in parts:
         ranges = [(0, count) for count in counts]
         if counts:
             ranges[split] = (start, length)
-        axes = [Axes(axis_names, ranges, stage, len(batch.counts)) for _ in range(2)]
-        where = (axis_names[split], start, length) if counts else ("", 0, 1)
+        axes = Axes.over(stage, batch, ranges)
+        where = (axes.names[split], start, length) if counts else ("", 0, 1)
         if stage.is_contraction:
             cluster, vector = (node.id for node in machine.pairs[unit])
             result.units[unit] = cluster
-            work.pair(result, cluster, vector, axes, where, outer, common)
+            both = axes, Axes.over(stage, batch, ranges)
+            clusters[cluster] = lower_pair(
+                context, result, cluster, vector, both, where, outer, common
+            )
         else:
             node = machine.of_kind("V")[unit].id
             result.units[unit] = node
-            lowering = work.vector(stage.grid.body, node, axes[0], outer[node], Shared())
-            result.items[node] = rotate(axes[0].around(lowering), machine)
-            result.shares.append(work.share(node, "V", where, axes[0], lowering))
-    work.check_agreement()
+            lowering = lower_vector_half(stage.grid.body, context.vector(node, axes, outer[node]))
+            result.items[node] = rotate(axes.around(lowering), machine)
+            result.shares.append(Share.of_core(node, where, axes.instances, lowering))
+    for group in context.groups:
+        check_agreement(group, clusters)
     return result
 
 
@@ -244,17 +242,11 @@ def try_epilogue(
         If an instance does not fit.
     """
     batch = collapse_batch(program, buffers(stage.grid.body))
-    work = Work(stage, program, machine, batch, [])
+    context = StageContext(stage, machine, batch, [])
     counts = (*batch.counts, *stage.counts)
-    if not work.vector_body or 0 in counts:
+    if not context.vector_body or 0 in counts:
         return None
-    ranges = [(0, count) for count in counts]
-    axes = Axes(_names(stage, batch), ranges, stage, len(batch.counts))
+    axes = Axes.over(stage, batch, [(0, count) for count in counts])
     cluster, vector = (node.id for node in machine.pairs[0])
-    semaphores = Allocator(f"semaphores of cluster {cluster}", APART)
-    return work.epilogue(vector, cluster, axes, outer, semaphores, work.l1_of(cluster))[0]
-
-
-def _names(stage: Stage, batch: Batch) -> list[str]:
-    names = [f"batch{n}" for n in range(len(batch.counts))]
-    return names + [index.symbol.name for index in stage.indices]
+    semaphores, l1 = context.semaphores(cluster, "cluster"), context.operand_memories(cluster)
+    return VectorHalf(context, vector, cluster, axes, outer, semaphores, l1).lower()[0]

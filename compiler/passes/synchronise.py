@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.passes.place import Placed, Round
+from compiler.passes.placed import Placed, Round
 from compiler.program import Advance, Emit, Loop, UnitTree
 from kohakutpu import isa
 from kohakutpu.config import Machine

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.cluster import Ports, multicasts, ports_of
-from compiler.passes import pair
+from compiler.passes import context
 from compiler.pipeline import ArgSpec, Compiled, compile_kernel
 from compiler.tests.fused import attention
 from compiler.tests.golden import Array, Launch, assert_same, contract, run, spec_of, to_fp16
@@ -185,7 +185,7 @@ def test_attention_shares_keys_and_values(count: int) -> None:
 
 def test_without_semaphores_for_all_everybody_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes, knobs = [(64, 96), (64, 96)], {"gm": 4, "gn": 4, "nk": 1}
-    monkeypatch.setattr(pair, "APART", 6)  # two for the tile, four for its operands
+    monkeypatch.setattr(context, "APART", 6)  # two for the tile, four for its operands
     compiled = compiled_for(matmul, shapes, MACHINES[4], **knobs)
     assert all(nodes == 0 for _, _, nodes in fills(compiled))
     args = [gaussian(number, *shape) for number, shape in enumerate(shapes)]
@@ -195,15 +195,15 @@ def test_without_semaphores_for_all_everybody_fetches(monkeypatch: pytest.Monkey
 
 
 def test_clusters_that_disagree_are_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def moved(work: pair.Work, cluster: int) -> Any:
-        found = entries(work, cluster)
+    def moved(stage: context.StageContext, cluster: int) -> Any:
+        found = entries(stage, cluster)
         if cluster != CLUSTERS[2][0]:
             for allocator in found.values():
                 allocator.allocate("something else", 1)
         return found
 
-    entries = pair.Work.l1_of
-    monkeypatch.setattr(pair.Work, "l1_of", moved)
+    entries = context.StageContext.operand_memories
+    monkeypatch.setattr(context.StageContext, "operand_memories", moved)
     with pytest.raises(InternalError, match="windows of clusters 0 and 4 differ"):
         compiled_for(matmul, [(64, 96), (64, 96)], PAIR, gm=4, gn=4, nk=1)
 

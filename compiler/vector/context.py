@@ -350,3 +350,11 @@ class VectorLowering:
     ahead: dict[int, list[Item]] = field(default_factory=dict[int, "list[Item]"])
     placements: list[Placement] = field(default_factory=list[Placement])
     notes: list[str] = field(default_factory=list[str])
+
+    def add(self, other: VectorLowering) -> None:
+        """Let what is in and around another instance's program follow that of this one."""
+        self.prologue += other.prologue
+        self.body += other.body
+        self.epilogue += other.epilogue
+        self.placements += other.placements
+        self.notes += other.notes
