@@ -10,11 +10,9 @@ from math import prod
 from typing import Any
 
 from compiler.passes.registers import window_size
-from compiler.program import Advance, Emit, Left, Loop, Window
+from compiler.program import Emit, Item, Left, Loop, Window
 from kohakutpu import costs, isa
 from kohakutpu.config import LANES, Machine
-
-Item = Loop | Emit | Advance
 
 ENGINES = {"C": ("FILL", "GEMM", "DRAIN"), "V": ("VFILL", "EXEC", "VDRAIN")}
 SIZES = {"fp16": 2, "fp32": 4, "l1h": 2, "l1f": 4}

@@ -19,7 +19,7 @@ class Loop:
 
     name: str
     count: int
-    body: list[Loop | Emit | Advance] = field(default_factory=list["Loop | Emit | Advance"])
+    body: list[Item] = field(default_factory=list["Item"])
 
 
 @dataclass(eq=False, slots=True)
@@ -103,10 +103,14 @@ class Emit:
     statement: str = ""
 
 
+Item = Loop | Emit | Advance
+"""What a body consists of."""
+
+
 @dataclass(eq=False, slots=True)
 class UnitTree:
     """The program of one unit: ``node`` its id, ``kind`` ``"C"`` or ``"V"``."""
 
     node: int
     kind: str
-    body: list[Loop | Emit | Advance] = field(default_factory=list["Loop | Emit | Advance"])
+    body: list[Item] = field(default_factory=list["Item"])

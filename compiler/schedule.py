@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.estimate import SIZES, cost_of, port_of
-from compiler.program import Advance, Emit, Loop, Window
+from compiler.program import Emit, Item, Loop, Window
 from kohakuaccel.errors import InternalError
 from kohakutpu import costs, isa
 from kohakutpu.config import Machine
-
-Item = Loop | Emit | Advance
 
 STEPS = 3000  # instructions that are timed one by one
 LATENCY = {"FILL": costs.READ, "VFILL": costs.READ, "GEMM": costs.GEMM}

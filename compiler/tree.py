@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from compiler.program import Advance, Affine, Emit, Left, Loop, Nonzero, UnitTree, Window
+from compiler.program import Advance, Affine, Emit, Item, Left, Loop, Nonzero, UnitTree, Window
 from kohakuaccel.errors import InternalError
 from kohakutpu.config import SEMAPHORES
 
-Item = Loop | Emit | Advance
 SLOTS = 2
 
 

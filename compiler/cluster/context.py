@@ -12,7 +12,7 @@ from compiler.cluster.orders import Handshake, Order
 from compiler.cluster.residency import Residency
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
-from compiler.program import Advance, Emit, Loop, Ring
+from compiler.program import Emit, Item, Ring
 from compiler.vector.context import Allocator, Landing, Operand, Placement, TileWindow
 from kohakuaccel.ir.nodes import Buffer, Statement, Store
 from kohakuaccel.source import Location
@@ -20,7 +20,6 @@ from kohakutpu import isa
 from kohakutpu.config import Machine
 from kohakutpu.lang.ir import Accumulate, Computed, Side, Tile
 
-Item = Loop | Emit | Advance
 Pairs = tuple[tuple[int, int], ...]
 
 FILL, GEMM, DRAIN = range(3)  # queues

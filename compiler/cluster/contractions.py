@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.cluster.context import ClusterContext, Gemm, Item, Step, emit, spread
+from compiler.cluster.context import ClusterContext, Gemm, Step, emit, spread
 from compiler.cluster.operands import Rows, blocks_of_k, computed_side, rows_of, side_view
 from compiler.cluster.residency import Panel, panel_strides
 from compiler.cluster.transfers import fill
 from compiler.cluster.windows import Windows
 from compiler.passes.scope import Scope
-from compiler.program import Advance, Affine, Emit, Loop, Nonzero
+from compiler.program import Advance, Affine, Emit, Item, Loop, Nonzero
 from compiler.vector.context import Landing
 from kohakuaccel.errors import InternalError
 from kohakutpu import isa

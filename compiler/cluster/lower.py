@@ -22,7 +22,6 @@ from compiler.cluster.context import (
     ClusterContext,
     ClusterLowering,
     Gemm,
-    Item,
     Step,
     TileState,
     feeds,
@@ -41,7 +40,7 @@ from compiler.cluster.transfers import fill_panel, hand_over, store
 from compiler.cluster.windows import Windows
 from compiler.passes.scope import Scope
 from compiler.passes.stage import statements
-from compiler.program import Advance, Loop
+from compiler.program import Advance, Item, Loop
 from compiler.vector.context import IndexValue
 from kohakuaccel.ir.nodes import Repeat, Statement, Store
 from kohakutpu.lang.ir import Accumulate, Tile, TileDecl

@@ -6,14 +6,13 @@ from typing import Any
 
 from compiler.cluster.context import (
     ClusterContext,
-    Item,
     TileState,
     emit,
 )
 from compiler.cluster.operands import Rows
 from compiler.cluster.residency import Panel, panel_loops
 from compiler.passes.scope import Scope, Terms, place, quarters, scaled
-from compiler.program import Advance, Affine, Emit, Left
+from compiler.program import Advance, Affine, Emit, Item, Left
 from compiler.vector.context import IndexValue
 from kohakuaccel.ir.nodes import Store
 from kohakuaccel.source import Location

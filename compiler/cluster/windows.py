@@ -9,7 +9,6 @@ from compiler.cluster.context import (
     FILL,
     GEMM,
     ClusterContext,
-    Item,
     TileState,
     feeds,
     last,
@@ -20,7 +19,7 @@ from compiler.cluster.operands import is_computed
 from compiler.cluster.orders import Handshake, Order, make_order
 from compiler.cluster.residency import Panel, decide
 from compiler.passes.stage import statements
-from compiler.program import Ring
+from compiler.program import Item, Ring
 from compiler.vector.context import Allocator, Placement
 from kohakuaccel.ir.nodes import Repeat, Statement, Store
 from kohakuaccel.source import Location

@@ -9,8 +9,8 @@ from math import prod
 from compiler.cluster import Axis
 from compiler.passes.specialise import Batch
 from compiler.passes.stage import Stage
-from compiler.program import Loop
-from compiler.vector import IndexValue, Item, VectorLowering
+from compiler.program import Item, Loop
+from compiler.vector import IndexValue, VectorLowering
 from kohakuaccel.ir.expr import Symbol
 
 Indices = Mapping[Symbol, IndexValue]

@@ -14,8 +14,8 @@ from math import prod
 from compiler.analysis.heights import height_of_operand
 from compiler.cluster.operands import MODES, blocks_of_k
 from compiler.passes.axes import Axes
-from compiler.program import Advance, Loop
-from compiler.vector import Allocator, IndexValue, Item, Landing, VectorLowering
+from compiler.program import Advance, Item, Loop
+from compiler.vector import Allocator, IndexValue, Landing, VectorLowering
 from compiler.vector.context import Keep, Operand
 from compiler.vector.emit import VDRAIN, sync
 from kohakuaccel.ir.expr import Symbol

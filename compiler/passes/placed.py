@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from compiler.passes.specialise import Batch
 from compiler.passes.stage import Stage
-from compiler.program import Loop
-from compiler.vector import Item, Placement, VectorLowering
+from compiler.program import Item, Loop
+from compiler.vector import Placement, VectorLowering
 
 
 @dataclass(frozen=True, slots=True)

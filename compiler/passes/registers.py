@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from compiler.program import Advance, Affine, Emit, Left, Loop, Nonzero, Ring, Window
+from compiler.program import Advance, Affine, Emit, Item, Left, Loop, Nonzero, Ring, Window
 from kohakuaccel.errors import InternalError
 from kohakuaccel.source import Location
 from kohakutpu.config import ADDRESS_BITS, ADDRESS_REGISTERS
 from kohakutpu.isa.operands import LOCAL_BITS, MEMORY
 
-Item = Loop | Emit | Advance
 Chain = tuple[Loop, ...]
 
 EXTENT_MAX = (1 << 24) - 1

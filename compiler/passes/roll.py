@@ -10,8 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.passes.registers import EXTENT_MAX, REGISTERS, Assignment, Cell, Item, walk
-from compiler.program import Advance, Affine, Emit, Left, Loop, Nonzero, Ring, UnitTree, Window
+from compiler.passes.registers import EXTENT_MAX, REGISTERS, Assignment, Cell, walk
+from compiler.program import (
+    Advance,
+    Affine,
+    Emit,
+    Item,
+    Left,
+    Loop,
+    Nonzero,
+    Ring,
+    UnitTree,
+    Window,
+)
 from kohakuaccel.errors import CapacityError
 from kohakuaccel.source import Location
 from kohakutpu import isa

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from compiler.program import Advance, Affine, Emit, Left, Loop, Nonzero, Ring, Window
+from compiler.program import Advance, Affine, Emit, Item, Left, Loop, Nonzero, Ring, Window
 from kohakutpu import isa
 from kohakutpu.config import Machine
 
-Item = Loop | Emit | Advance
 Beats = range
 
 SHORTEST = 3  # instances that are worth a second copy of their instructions

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.program import Advance, Emit, Loop
+from compiler.program import Advance, Emit, Item, Loop
 from kohakutpu import isa
-
-Item = Loop | Emit | Advance
 
 SLOTS = 2  # waits, and posts, of one instruction
 WAIT_COUNT_MAX = 15

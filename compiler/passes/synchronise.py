@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.passes.placed import Placed, Round
-from compiler.program import Advance, Emit, Loop, UnitTree
+from compiler.program import Emit, Item, UnitTree
 from kohakutpu import isa
 from kohakutpu.config import Machine
-
-Item = Loop | Emit | Advance
 
 
 def unit_trees(placed: Sequence[Placed | Round], machine: Machine) -> list[UnitTree]:

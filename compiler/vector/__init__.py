@@ -9,7 +9,6 @@ from compiler.vector.choose import choose_block
 from compiler.vector.context import (
     Allocator,
     IndexValue,
-    Item,
     Landing,
     Operand,
     Placement,
@@ -23,7 +22,6 @@ from compiler.vector.lower import lower_vector
 __all__ = [
     "Allocator",
     "IndexValue",
-    "Item",
     "Landing",
     "Operand",
     "Placement",

@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from compiler.program import Advance, Emit, Loop, Ring
+from compiler.program import Item, Loop, Ring
 from kohakuaccel.errors import CapacityError
 from kohakuaccel.ir.expr import Symbol
 from kohakuaccel.ir.nodes import Buffer
 from kohakuaccel.source import Location
 from kohakutpu.config import Machine
 from kohakutpu.lang.ir import Computed, Side, State
-
-Item = Loop | Emit | Advance
 
 
 @dataclass(frozen=True, slots=True)

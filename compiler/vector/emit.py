@@ -6,8 +6,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler.program import Affine, Emit, Left, Loop, Ring, Window
-from compiler.vector.context import Item, Landing
+from compiler.program import Affine, Emit, Item, Left, Loop, Ring, Window
+from compiler.vector.context import Landing
 from compiler.vector.graph import Node
 from compiler.vector.homes import Home
 from compiler.vector.layout import Transfer

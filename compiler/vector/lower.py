@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from compiler.program import Advance, Affine, Ring
+from compiler.program import Advance, Affine, Item, Ring
 from compiler.vector.capacity import fitting_plan
-from compiler.vector.context import Item, Placement, TileWindow, VectorContext, VectorLowering
+from compiler.vector.context import Placement, TileWindow, VectorContext, VectorLowering
 from compiler.vector.emit import EXEC, VFILL, Bases, Emitter, Post, Wait, sync
 from compiler.vector.graph import Node
 from compiler.vector.homes import Home
