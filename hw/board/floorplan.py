@@ -131,9 +131,14 @@ PLAN = (
 )
 
 # Where most words cross: between cluster, routers and vector core, between L1, registers and pipes
-# of the vector core, and at its VDRAIN. Every third row stays free of logic there, so that the rows
-# beside it have its wires too.
-CROSSINGS = (((22, 68), (24, 56)), ((56, 116), (59, 85)), ((96, 123), (20, 36)))
+# of the vector core, at its VDRAIN, and around the memory of the board. Every third row stays free
+# of logic there, so that the rows beside it have its wires too.
+CROSSINGS = (
+    ((22, 68), (8, 60)),
+    ((56, 116), (61, 85)),
+    ((78, 123), (8, 38)),
+    ((22, 46), (69, 92)),
+)
 """First and last column, first and last row of each."""
 
 

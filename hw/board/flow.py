@@ -54,6 +54,10 @@ class TimingError(RuntimeError):
     """The clock is missed."""
 
 
+class RoutingError(RuntimeError):
+    """nextpnr found no placement, or no way for every wire."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One hop of a path: the cell that it leaves or passes, and how long it takes.
@@ -228,10 +232,15 @@ def place(board: Board, folder: Path, frequency: float, seed: int) -> Timing:
     Raises
     ------
     ToolError
-        If nextpnr is missing, finds no placement or route, or times no path.
+        If nextpnr is missing, or times no path.
+    RoutingError
+        If it finds no placement or route; another seed may.
     """
     versions(board)
-    usage = measured(vendor(board).place(board, frequency, seed), folder)
+    try:
+        usage = measured(vendor(board).place(board, frequency, seed), folder)
+    except ToolError as error:
+        raise RoutingError(f"seed {seed}: {error}") from error
     report = json.loads((folder / REPORT.format(seed=seed)).read_text())
     return timing(report, board.family, seed, frequency, usage)
 

@@ -68,6 +68,8 @@ class Report:
         What synthesis took.
     timings : list of Timing
         A placement each.
+    unrouted : list of int
+        Seeds that ended without a way for every wire.
     """
 
     machine: str
@@ -80,6 +82,7 @@ class Report:
     tools: dict[str, str]
     synthesis: Usage
     timings: list[Timing]
+    unrouted: list[int]
 
     @property
     def fastest(self) -> Timing:
@@ -110,15 +113,17 @@ def document(report: Report) -> str:
     """Return the page."""
     fastest = report.fastest
     met = sum(timing.met for timing in report.timings)
-    rows = (
+    tried = len(report.timings) + len(report.unrouted)
+    rows = [
         (timing.seed, f"{timing.reached:.1f}", *_figures(timing.usage)) for timing in report.timings
-    )
+    ]
+    rows += [(seed, "no route", "", "", "") for seed in report.unrouted]
     used = (
         (name, f"{report.used[name]:,}", f"{most:,}", f"{report.used[name] / most:.1%}")
         for name, most in report.limits.items()
     )
     options = "" if fastest.wanted == 25 else f" --frequency {fastest.wanted:g}"
-    options += "" if len(report.timings) == 3 else f" --seeds {len(report.timings)}"
+    options += "" if tried == 3 else f" --seeds {tried}"
     return PAGE.format(
         machine=report.machine,
         hash=report.hash,
@@ -126,8 +131,8 @@ def document(report: Report) -> str:
         device=report.device,
         board=report.board,
         wanted=fastest.wanted,
-        verdict=f"met by {met} of {len(report.timings)} placements.",
-        placements=_table(rows),
+        verdict=f"met by {met} of {tried} placements.",
+        placements=_table(sorted(rows)),
         synthesis=report.synthesis,
         used=_table(used),
         seed=fastest.seed,

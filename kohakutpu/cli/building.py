@@ -78,8 +78,12 @@ def build(
     def step(text: str) -> None:
         console.print(f"{time.monotonic() - started:6.0f} s  {text}")
 
-    def placed(seed: int) -> Timing:
-        timing = flow.place(target, folder, hertz / 1e6, seed)
+    def placed(seed: int) -> Timing | flow.RoutingError:
+        try:
+            timing = flow.place(target, folder, hertz / 1e6, seed)
+        except flow.RoutingError as error:
+            step(f"seed {seed}: no route")
+            return error
         step(f"seed {seed}: {timing.reached:.1f} MHz; {timing.usage}")
         return timing
 
@@ -98,7 +102,10 @@ def build(
             return
         step(f"placing and routing, seeds 1 to {seeds}")
         with ThreadPoolExecutor(min(seeds, jobs or os.cpu_count() or 1)) as pool:
-            timings = list(pool.map(placed, range(1, seeds + 1)))
+            results = list(pool.map(placed, range(1, seeds + 1)))
+        timings = [result for result in results if not isinstance(result, flow.RoutingError)]
+        if not timings:
+            raise next(result for result in results if isinstance(result, flow.RoutingError))
         fastest = flow.best(timings)
         console.print(fastest.describe())
         if vendor(target).untimed:
@@ -115,6 +122,8 @@ def build(
         raise CallError(str(error), fix="choose another --frequency, --memory or --baud") from None
     except flow.FitError as error:
         raise CallError(str(error), fix="choose a smaller machine or less --memory") from None
+    except flow.RoutingError as error:
+        raise CallError(str(error), fix="try more --seeds, or a smaller machine") from None
     except flow.TimingError as error:
         raise CallError(
             str(error), fix="ask for a lower --frequency, or shorten that path"
@@ -130,6 +139,9 @@ def build(
         tools=flow.versions(target),
         synthesis=made.usage,
         timings=timings,
+        unrouted=[
+            seed for seed, result in enumerate(results, 1) if isinstance(result, flow.RoutingError)
+        ],
     )
     text = json.dumps(report.as_json(), indent=1) + "\n"
     for path in (folder / "summary.json", *([summary] if summary else [])):

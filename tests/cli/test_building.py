@@ -73,6 +73,31 @@ def test_fit_alone(asked: list[tuple[object, ...]], tmp_path: Path) -> None:
     assert not (tmp_path / "summary.json").exists()
 
 
+def test_a_seed_without_a_route(
+    asked: list[tuple[object, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = {1}
+
+    def place(board: Board, folder: Path, frequency: float, seed: int) -> flow.Timing:
+        if seed in lost:
+            raise flow.RoutingError(f"seed {seed}: giving up")
+        return flow.Timing(seed, 30.0, frequency, (), USAGE)
+
+    monkeypatch.setattr(flow, "place", place)
+    result = build(tmp_path, "--seeds", "2")
+    assert result.exit_code == 0, result.output
+    assert "seed 1: no route" in result.stdout
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["unrouted"] == [1]
+    assert [timing["seed"] for timing in summary["timings"]] == [2]
+
+    lost.add(2)
+    result = build(tmp_path, "--seeds", "2")
+    assert result.exit_code == 2
+    assert "seed 1: giving up" in result.stderr
+    assert "\nfix: try more --seeds" in result.stderr
+
+
 def test_mistakes_are_one_message(tmp_path: Path) -> None:
     console = ("--board", "tangconsole-138k", "--seeds", "0")
     for options, message in (

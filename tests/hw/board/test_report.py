@@ -14,12 +14,12 @@ SLOW = (
 )
 
 
-def report(*reached: float) -> Report:
+def report(*reached: float, unrouted: tuple[int, ...] = ()) -> Report:
     usage = Usage(600.0, 500.0, 3 << 30)
     timings = [Timing(n + 1, mhz, 25.0, SLOW, usage) for n, mhz in enumerate(reached)]
     used, limits = {"LUT4": 500}, {"LUT4": 2000}
     tools = {"amaranth": "0.5"}
-    return Report("tiny", "h", "b", "d", 2048, used, limits, tools, usage, timings)
+    return Report("tiny", "h", "b", "d", 2048, used, limits, tools, usage, timings, [*unrouted])
 
 
 def test_json_keeps_everything() -> None:
@@ -35,6 +35,15 @@ def test_the_fastest_placement_counts() -> None:
     assert "| 3 | 24.0 | 600 | 500 | 3.00 |" in page
     assert "| LUT4 | 500 | 2,000 | 25.0% |" in page
     assert "ktpu build --board b --machine tiny --json docs/timing.json" in page
+
+
+def test_a_seed_without_a_route_counts() -> None:
+    built = report(26.0, 31.0, unrouted=(3, 4))
+    assert Report.from_json(built.as_json()) == built
+    page = document(built)
+    assert "met by 2 of 4 placements." in page
+    assert "| 4 | no route |" in page
+    assert "--seeds 4 --json" in page
 
 
 def test_hops_of_a_module_are_one_row() -> None:
