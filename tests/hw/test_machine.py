@@ -30,7 +30,7 @@ halt
 
 @pytest.fixture(scope="module")
 def library() -> Path:
-    return build(TINY, Dummy, "dummy")
+    return build(TINY)
 
 
 def copy(simulated: SimulatedMachine, source: int, target: int) -> int:
