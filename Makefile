@@ -10,7 +10,7 @@ DOCS   := build/docs
 
 # Two workers already fill a small machine; BLAS threads on top only fight each other.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) pytest
-TESTS  := $(PYTEST) -n 2 --dist loadgroup
+TESTS  := $(PYTEST) -n 2
 
 .PHONY: help demo test test-quick test-slow simulators check bench docs format clean
 

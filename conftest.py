@@ -1,5 +1,7 @@
 """What every test of the repository shares: tiers and how hypothesis behaves."""
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 
@@ -12,11 +14,24 @@ settings.load_profile("kohakutpu")
 
 
 # Their files build simulators of their own: two workers would wait for the same ones.
-BENCHES = ("tests/hw/", "cocotb_tests/")
+BENCHES = ("tests/hw/", "tests/devices/test_board.py", "cocotb_tests/")
 SHARED = "tests/hw/top/"
 
 
-@pytest.hookimpl(tryfirst=True)  # before the workers see what belongs together
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a file of `BENCHES` to one worker, and of the others each test to whoever is free."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByBench(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            alone = not nodeid.startswith(BENCHES) or nodeid.startswith(SHARED)
+            return nodeid if alone else nodeid.partition("::")[0]
+
+    return ByBench(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses among them
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give `unit` to a test that names no tier, and refuse one that names two."""
     for item in items:
@@ -25,6 +40,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: one tier a test, not {' and '.join(tiers)}")
         if not tiers:
             item.add_marker("unit")
-        file = item.nodeid.partition("::")[0]
-        if "cocotb" in tiers and file.startswith(BENCHES) and not file.startswith(SHARED):
-            item.add_marker(pytest.mark.xdist_group(file))
