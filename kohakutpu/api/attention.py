@@ -19,7 +19,7 @@ from kohakutpu.config import KBLOCK, LANES, Machine
 from kohakutpu.kernels.attention import kernel_for
 
 BLOCK_K = 64  # keys of a step: bits depend on it, so it is the same everywhere
-BLOCKS_Q = (64, 32, 16, 8, 4)  # queries of a block: as many as fit
+BLOCKS_Q = (128, 64, 32, 16, 8, 4)  # queries of a block: as many as fit
 WORD = 16  # elements of FP16
 PRECISIONS = {  # of the scores, and of the products with the values
     "fast": ("default", "default"),
