@@ -55,7 +55,7 @@ class TimingError(RuntimeError):
 
 
 class RoutingError(RuntimeError):
-    """nextpnr found no placement, or no way for every wire."""
+    """nextpnr ended without a placement or a way for every wire; the message has what it said."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def place(board: Board, folder: Path, frequency: float, seed: int) -> Timing:
     try:
         usage = measured(vendor(board).place(board, frequency, seed), folder)
     except ToolError as error:
-        raise RoutingError(f"seed {seed}: {error}") from error
+        raise RoutingError(f"seed {seed}: no route: {error}") from error
     report = json.loads((folder / REPORT.format(seed=seed)).read_text())
     return timing(report, board.family, seed, frequency, usage)
 

@@ -78,12 +78,15 @@ def build(
     def step(text: str) -> None:
         console.print(f"{time.monotonic() - started:6.0f} s  {text}")
 
-    def placed(seed: int) -> Timing | flow.RoutingError:
+    lost: dict[int, flow.RoutingError] = {}
+
+    def placed(seed: int) -> Timing | None:
         try:
             timing = flow.place(target, folder, hertz / 1e6, seed)
         except flow.RoutingError as error:
-            step(f"seed {seed}: no route")
-            return error
+            lost[seed] = error
+            step(str(error))
+            return None
         step(f"seed {seed}: {timing.reached:.1f} MHz; {timing.usage}")
         return timing
 
@@ -102,10 +105,9 @@ def build(
             return
         step(f"placing and routing, seeds 1 to {seeds}")
         with ThreadPoolExecutor(min(seeds, jobs or os.cpu_count() or 1)) as pool:
-            results = list(pool.map(placed, range(1, seeds + 1)))
-        timings = [result for result in results if not isinstance(result, flow.RoutingError)]
+            timings = [timing for timing in pool.map(placed, range(1, seeds + 1)) if timing]
         if not timings:
-            raise next(result for result in results if isinstance(result, flow.RoutingError))
+            raise lost[1]
         fastest = flow.best(timings)
         console.print(fastest.describe())
         if vendor(target).untimed:
@@ -139,9 +141,7 @@ def build(
         tools=flow.versions(target),
         synthesis=made.usage,
         timings=timings,
-        unrouted=[
-            seed for seed, result in enumerate(results, 1) if isinstance(result, flow.RoutingError)
-        ],
+        unrouted=sorted(lost),
     )
     text = json.dumps(report.as_json(), indent=1) + "\n"
     for path in (folder / "summary.json", *([summary] if summary else [])):

@@ -80,13 +80,13 @@ def test_a_seed_without_a_route(
 
     def place(board: Board, folder: Path, frequency: float, seed: int) -> flow.Timing:
         if seed in lost:
-            raise flow.RoutingError(f"seed {seed}: giving up")
+            raise flow.RoutingError(f"seed {seed}: no route: giving up")
         return flow.Timing(seed, 30.0, frequency, (), USAGE)
 
     monkeypatch.setattr(flow, "place", place)
     result = build(tmp_path, "--seeds", "2")
     assert result.exit_code == 0, result.output
-    assert "seed 1: no route" in result.stdout
+    assert "seed 1: no route: giving up" in result.stdout
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["unrouted"] == [1]
     assert [timing["seed"] for timing in summary["timings"]] == [2]
@@ -94,7 +94,7 @@ def test_a_seed_without_a_route(
     lost.add(2)
     result = build(tmp_path, "--seeds", "2")
     assert result.exit_code == 2
-    assert "seed 1: giving up" in result.stderr
+    assert "seed 1: no route: giving up" in result.stderr
     assert "\nfix: try more --seeds" in result.stderr
 
 

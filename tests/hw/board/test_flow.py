@@ -169,6 +169,17 @@ def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     assert (tmp_path / "here").exists()
 
 
+def test_a_placement_that_ends_without_a_route(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def place(board: Board, frequency: float, seed: int) -> list[str]:
+        return [sys.executable, "-c", "print('giving up'); raise SystemExit(1)"]
+
+    monkeypatch.setattr(vendor(ULX3S), "place", place)
+    with pytest.raises(flow.RoutingError, match=r"seed 2: no route: (.|\n)*\ngiving up"):
+        flow.place(ULX3S, tmp_path, 25.0, 2)
+
+
 def test_what_does_not_fit_is_said_in_numbers() -> None:
     used = {"LUT4": 1200, "FF": 10, "MULT18X18D": 0, "DP16KD": 9}
     made = flow.Synthesis(used, USAGE)
