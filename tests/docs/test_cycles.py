@@ -1,28 +1,14 @@
 """The page on cycles is what was measured."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-from bench.document import TITLES, document, shares
+from bench.document import TITLES, shares
 from bench.simulation import MACHINES
 from kohakutpu.config import preset
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "docs" / "cycles.json"
-PAGE = ROOT / "docs" / "cycles.md"
-
-
-def test_the_page_is_what_the_json_says() -> None:
-    update = "run: python -m bench.document docs/cycles.json > docs/cycles.md"
-    assert PAGE.read_text() == document(json.loads(MEASURED.read_text())), update
-
-
-def test_the_command_prints_the_page() -> None:
-    command = [sys.executable, "-W", "error", "-m", "bench.document", str(MEASURED)]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert (printed.stdout, printed.stderr) == (PAGE.read_text(), "")
 
 
 def test_figures_are_possible() -> None:

@@ -1,37 +1,22 @@
 """The page on area is what was measured, with the machine of today."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from hw.synth.document import document, largest
+from hw.synth.document import largest
 from hw.synth.ecp5 import ECP5
 from hw.synth.utilisation import Row, Utilisation
 from kohakutpu.config import preset
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "docs" / "synthesis.json"
-PAGE = ROOT / "docs" / "synthesis.md"
 
 
 @pytest.fixture(scope="module")
 def measured() -> Utilisation:
     return Utilisation.from_json(json.loads(MEASURED.read_text()))
-
-
-def test_the_page_is_what_the_json_says(measured: Utilisation) -> None:
-    update = "run: python -m hw.synth.document docs/synthesis.json > docs/synthesis.md"
-    assert PAGE.read_text() == document(measured), update
-
-
-def test_the_command_prints_the_page() -> None:
-    command = [sys.executable, "-W", "error", "-m", "hw.synth.document", str(MEASURED)]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert printed.stdout == PAGE.read_text()
-    assert printed.stderr == ""
 
 
 def test_the_machine_is_that_of_today(measured: Utilisation) -> None:

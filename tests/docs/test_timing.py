@@ -1,36 +1,21 @@
 """The page on timing is what was measured, with the machine and the board of today."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from hw.board.report import Report, document
+from hw.board.report import Report
 from hw.synth.boards import board
 from kohakutpu.config import preset
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "docs" / "timing.json"
-PAGE = ROOT / "docs" / "timing.md"
 
 
 @pytest.fixture(scope="module")
 def measured() -> Report:
     return Report.from_json(json.loads(MEASURED.read_text()))
-
-
-def test_the_page_is_what_the_json_says(measured: Report) -> None:
-    update = "run: python -m hw.board.report docs/timing.json > docs/timing.md"
-    assert PAGE.read_text() == document(measured), update
-
-
-def test_the_command_prints_the_page() -> None:
-    command = [sys.executable, "-W", "error", "-m", "hw.board.report", str(MEASURED)]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert printed.stdout == PAGE.read_text()
-    assert printed.stderr == ""
 
 
 def test_the_machine_is_that_of_today(measured: Report) -> None:
