@@ -224,6 +224,15 @@ def test_error(causal: bool, precision: str, bound: float, hostile: ktpu.Session
     assert stats.memory_written == 8 * 512 * 64 // 16
 
 
+def test_blocks_of_queries_are_as_large_as_fit(hostile: ktpu.Session) -> None:
+    q, k, v = (tensor(x) for x in operands(512, 512, 64, 64, 8))
+    hostile.reset_stats()
+    ktpu.attention(q, k, v).numpy()
+    words = 8 * 512 * 64 // 16
+    # Two operands once, the third one for every 128 queries; and the program.
+    assert (2 + 4) * words < hostile.stats().memory_read < (2 + 4) * words + 256
+
+
 @pytest.mark.parametrize(("heads", "groups"), [((2, 6), (2, 2)), ((2, 6), (1, 3)), ((4,), (1,))])
 def test_heads_share_keys(heads: tuple[int, ...], groups: tuple[int, ...]) -> None:
     q, (k, v) = normal(*heads, 9, 32), (normal(*groups, 40, 32, seed=s) for s in (1, 2))
