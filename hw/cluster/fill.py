@@ -97,7 +97,9 @@ class FillEngine(wiring.Component):
         is_read = engine.o.payload.kind == Kind.READ
         receivers = sum((ins.nodes[n] for n in range(MAX_NODES)), Const(0))
         wanted = Mux(Mux(is_read, asks_read, asks), receivers, 0)
-        m.d.sync += pending.eq(pending + wanted - engine.ack.valid)
+        # Two cycles go by between the last flit and the look at what is pending.
+        counted = Signal(range(MAX_NODES + 1))
+        m.d.sync += [counted.eq(wanted), pending.eq(pending + counted - engine.ack.valid)]
         m.d.comb += [
             engine.step.eq(self.landed),
             engine.fault.pc.eq(ins.pc),

@@ -166,8 +166,9 @@ class FrontEnd(wiring.Component):
         top = (depth - 1)[: len(depth)]
         cause = Signal(Cause)
         step = Signal.like(resolver.step)
-        # Of LOOP, END: found while waiting, acted upon when executed.
+        # Found while waiting, acted upon when executed: of LOOP and END, of ADDA and LOOP.
         is_void, is_over = Signal(), Signal()
+        total = Signal(ADDRESS_BITS, reset_less=True)
 
         # One read port: the register of a step, or of SETA, ADDA, LOOP.
         adda, seta, loop = (Fields(r, word) for r in (isa.ADDA, isa.SETA, isa.LOOP))
@@ -183,7 +184,7 @@ class FrontEnd(wiring.Component):
             register.addr.eq(reg),
             value.eq(Mux(is_set.bit_select(reg, 1), register.data, 0)),
             added.eq(value + imm),
-            wrapped.eq(Mux((modulo != 0) & (added >= modulo), added - modulo, added)),
+            wrapped.eq(Mux((modulo != 0) & (total >= modulo), total - modulo, total)),
             resolver.value.eq(value),
             resolver.step.eq(step),
             resolver.enable.eq(state == State.RESOLVE),
@@ -278,7 +279,7 @@ class FrontEnd(wiring.Component):
                 m.d.sync += state.eq(State.NEXT)
 
         executes = (state == State.EXECUTE) & self.i.ready
-        m.d.sync += [is_void.eq(added == 0), is_over.eq(count.data == 1)]
+        m.d.sync += [is_void.eq(added == 0), is_over.eq(count.data == 1), total.eq(added)]
         with m.If(executes):
             with m.If(is_one["SETA"] | is_one["ADDA"]):
                 m.d.comb += set_register.en.eq(1)
@@ -300,7 +301,7 @@ class FrontEnd(wiring.Component):
             set_register.data.eq(Mux(is_one["SETA"], seta["imm"], wrapped)),
             count.addr.eq(top),
             set_count.addr.eq(Mux(is_one["LOOP"], depth, top)),
-            set_count.data.eq(Mux(is_one["LOOP"], added, count.data - 1)),
+            set_count.data.eq(Mux(is_one["LOOP"], total, count.data - 1)),
         ]
         with m.If(self.start):
             m.d.sync += state.eq(State.NEXT)

@@ -1,14 +1,17 @@
 """What instructions post when they finish: to the unit's own semaphores, or as POST flits."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.queue import UNPOSTED
 from hw.common.semaphores import Arrival
 from hw.noc.arbiter import RoundRobin
 from hw.noc.buffer import ElasticBuffer
-from hw.noc.flit import Flit, Kind
+from hw.noc.flit import NODE_BITS, PC_BITS, SEMAPHORE_BITS, Flit, Kind
+
+OTHER = data.StructLayout({"to": NODE_BITS, "semaphore": SEMAPHORE_BITS, "pc": PC_BITS})
+"""A post for another node."""
 
 
 class Poster(wiring.Component):
@@ -31,10 +34,10 @@ class Poster(wiring.Component):
         All of it is sent, in this cycle.
     own : Out(stream of Arrival)
         To the unit's semaphores, a cycle later.
-    arrived : Out(1)
-        None is on its way to them.
     o : Out(stream of Flit)
-        To other nodes.
+        To other nodes, a cycle later.
+    idle : Out(1)
+        None waits to be taken by either.
     """
 
     def __init__(self, node: int, sources: int) -> None:
@@ -45,7 +48,7 @@ class Poster(wiring.Component):
                 "unposted": In(UNPOSTED).array(sources),
                 "posted": Out(1).array(sources),
                 "own": Out(stream.Signature(Arrival)),
-                "arrived": Out(1),
+                "idle": Out(1),
                 "o": Out(stream.Signature(Flit)),
             }
         )
@@ -66,22 +69,29 @@ class Poster(wiring.Component):
         m.d.comb += slot.eq(post)
         asks = arbiter.grant.any() & slot.valid
         is_own = slot.node == self._node
-        # Who posts and who waits are far from each other.
+        # Who posts, who waits and the mesh are far from each other.
         m.submodules.own_post = own = ElasticBuffer(Arrival)
+        m.submodules.other_post = other = ElasticBuffer(OTHER)
         wiring.connect(m, own.o, wiring.flipped(self.own))
-        sent = Mux(is_own, own.i.ready, self.o.ready) | ~slot.valid
+        leaving = other.o.payload
+        sent = Mux(is_own, own.i.ready, other.i.ready) | ~slot.valid
         last = second | ~chosen.posts[1].valid
         m.d.comb += [
             own.i.valid.eq(asks & is_own),
             own.i.payload.semaphore.eq(slot.semaphore),
             own.i.payload.node.eq(self._node),
             own.i.payload.pc.eq(chosen.pc),
-            self.arrived.eq(~own.o.valid),
-            self.o.valid.eq(asks & ~is_own),
-            self.o.payload.dest.eq(1 << slot.node),
+            other.i.valid.eq(asks & ~is_own),
+            other.i.payload.to.eq(slot.node),
+            other.i.payload.semaphore.eq(slot.semaphore),
+            other.i.payload.pc.eq(chosen.pc),
+            self.o.valid.eq(other.o.valid),
+            other.o.ready.eq(self.o.ready),
+            self.o.payload.dest.eq(1 << leaving.to),
             self.o.payload.kind.eq(Kind.POST),
-            self.o.payload.fields.post.semaphore.eq(slot.semaphore),
-            self.o.payload.fields.post.pc.eq(chosen.pc),
+            self.o.payload.fields.post.semaphore.eq(leaving.semaphore),
+            self.o.payload.fields.post.pc.eq(leaving.pc),
+            self.idle.eq(~own.o.valid & ~other.o.valid),
             arbiter.taken.eq(arbiter.grant.any() & sent & last),
         ]
         with m.If(arbiter.grant.any() & sent):

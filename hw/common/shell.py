@@ -47,7 +47,7 @@ class Shell(wiring.Component):
     datapath : In(Datapath)
         The unit's datapath.
     progress : Out(1)
-        Something happened in this cycle.
+        Something happened in the cycle before.
     """
 
     def __init__(self, machine: Machine, node: Node) -> None:
@@ -90,7 +90,7 @@ class Shell(wiring.Component):
         m.d.comb += [
             poster.unposted[0].posts.eq(front.posts),
             poster.unposted[0].pc.eq(front.pc),
-            front.settled.eq(reduce(and_, (queue.idle for queue in queues), poster.arrived)),
+            front.settled.eq(reduce(and_, (queue.idle for queue in queues), poster.idle)),
             front.nonzero.eq(semaphores.nonzero),
         ]
         for index, (queue, engine) in enumerate(zip(queues, engines, strict=True)):
@@ -120,7 +120,7 @@ class Shell(wiring.Component):
             reporter.started.eq(front.start),
             reporter.arrived.eq(front.arrived),
             reporter.released.eq(front.release),
-            reporter.halted.eq(front.halted),
+            reporter.halted.eq(front.halted & poster.idle),
             reporter.nonzero.eq(semaphores.nonzero),
             reporter.pc.eq(front.pc),
             reporter.stands.eq(stands),
@@ -261,9 +261,8 @@ class Shell(wiring.Component):
             events[f"steps_{index}"] = engine.step
             events[f"busy_{index}"] = queue.busy
             events[f"stalled_{index}"] = queue.stalled
-        m.d.comb += [
-            counters.events.eq(Cat(events[name] for name in NAMES)),
-            self.progress.eq(
-                moved_in | moved_out | front.retired | Cat(engine.step for engine in engines).any()
-            ),
-        ]
+        m.d.comb += counters.events.eq(Cat(events[name] for name in NAMES))
+        # Some of it is known late in a cycle, and the control node is far away.
+        m.d.sync += self.progress.eq(
+            moved_in | moved_out | front.retired | Cat(engine.step for engine in engines).any()
+        )

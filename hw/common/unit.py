@@ -26,7 +26,7 @@ class Unit(wiring.Component):
     i, o : In(stream of Flit), Out(stream of Flit)
         From and to the mesh.
     progress : Out(1)
-        Something happened in this cycle.
+        Something happened in the cycle before.
     """
 
     def __init__(self, machine: Machine, node: Node, datapath: wiring.Component) -> None:

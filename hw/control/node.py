@@ -82,7 +82,7 @@ class Control(wiring.Component):
     i, o : In(stream of Flit), Out(stream of Flit)
         From and to the mesh.
     progress : In(1)
-        Some unit did something in this cycle.
+        Some unit did something in the cycle before.
     stop : Out(1)
         To the memory ports.
     quiet : In(1)
