@@ -1,6 +1,6 @@
 """Round-robin arbitration."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,13 +37,18 @@ class RoundRobin(wiring.Component):
         m = Module()
         after = Signal(self._count)  # requests behind the last grant
         held = Signal(self._count)  # a grant that was not taken yet
-        preferred = Signal(self._count)
-        m.d.comb += preferred.eq(self.requests & after)
-        candidates = Mux(preferred.any(), preferred, self.requests)
-        lowest = (candidates & -candidates)[: self._count]
-        m.d.comb += self.grant.eq(Mux(held.any(), held, lowest))
+        preferred = self.requests & after
+        # Side by side, and without a carry from place to place: mesh and units wait for it.
+        first = Mux(preferred.any(), _lowest(preferred), _lowest(self.requests))
+        m.d.comb += self.grant.eq(Mux(held.any(), held, first))
         with m.If(self.taken):
-            m.d.sync += [held.eq(0), after.eq(~(self.grant | (self.grant - 1))[: self._count])]
+            behind = (self.grant[:place].any() for place in range(self._count))
+            m.d.sync += [held.eq(0), after.eq(Cat(*behind))]
         with m.Else():
             m.d.sync += held.eq(self.grant)
         return m
+
+
+def _lowest(requests: Value) -> Value:
+    """Return the lowest bit that is set."""
+    return Cat(bit & ~requests[:place].any() for place, bit in enumerate(requests))

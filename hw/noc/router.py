@@ -35,13 +35,14 @@ So *taking a flit never depends on sending one*, at any node; the mesh needs no 
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Shape, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.noc.arbiter import RoundRobin
-from hw.noc.buffer import ElasticBuffer, Register, join
+from hw.noc.buffer import ElasticBuffer, join
 from hw.noc.flit import Flit
+from hw.noc.inlet import Inlet
 from hw.noc.routes import Direction
 from kohakutpu.config import MAX_NODES
 
@@ -86,28 +87,18 @@ class Router(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Offer the head of each input to its outputs, remember who has taken a copy."""
+        """Offer what each input holds to its outputs, until all of them have taken a copy."""
         m = Module()
         ports = list(self.behind)
-        heads, takes = {}, {}
-        wants = {port: {} for port in ports}  # by input, then output
+        heads, wants, takes = {}, {}, {}  # by input, then output
         for port in ports:
-            kind = ElasticBuffer if port is Direction.LOCAL else Register
-            m.submodules[f"input_{port.value}"] = buffer = kind(WIDTH)
-            join(m, getattr(self, f"i_{port.value}"), buffer.i)
-            heads[port] = head = Flit(buffer.o.payload)
             outputs = [out for out in ports if self._leads(port, out)]
-            needed = Signal(len(outputs), name=f"needed_{port.value}")
-            taken = Signal(len(outputs), name=f"taken_{port.value}")
-            takes[port] = {out: Signal(name=f"take_{port.value}_{out.value}") for out in outputs}
-            done = taken | Cat(*takes[port].values())
-            meets = [(head.dest & self.behind[out]).any() for out in outputs]
-            m.d.comb += [needed.eq(Cat(*meets)), buffer.o.ready.eq((needed & ~done) == 0)]
-            with m.If(buffer.o.valid):
-                m.d.sync += Assert(needed.any(), "a flit for nobody")
-                m.d.sync += taken.eq(Mux(buffer.o.ready, 0, done))
-            for index, out in enumerate(outputs):
-                wants[port][out] = buffer.o.valid & needed[index] & ~taken[index]
+            behind = [self.behind[out] for out in outputs]
+            m.submodules[f"input_{port.value}"] = inlet = Inlet(behind, port is Direction.LOCAL)
+            wiring.connect(m, wiring.flipped(getattr(self, f"i_{port.value}")), inlet.i)
+            heads[port] = inlet.flit
+            wants[port] = dict(zip(outputs, inlet.left, strict=True))
+            takes[port] = dict(zip(outputs, inlet.leaves, strict=True))
         for out in ports:
             inputs = [port for port in ports if out in wants[port]]
             if not inputs:

@@ -11,15 +11,22 @@ from tests.hw.proofs.prover import Refuted, prove
 from tests.hw.proofs.routing import Delivered
 
 pytestmark = pytest.mark.build
-FILE = "hw/noc/router.py"
+ROUTER, INLET = "hw/noc/router.py", "hw/noc/inlet.py"
 EDGE = Machine("edge", "C M V\nH . .")
 SQUARE = Machine("square", "C V C\nV M H\nC V .")
 
 
-def router(machine: Machine, x: int, y: int, *changes: tuple[str, str]) -> Delivered:
-    """Return one of its routers; a port of memory sends nothing to itself."""
-    made = altered(FILE, *changes).Router(behind(machine, x, y), returns=False)
-    return Delivered(made, returns=False)
+def router(machine: Machine, x: int, y: int, *changes: tuple[str, str, str]) -> Delivered:
+    """Return one of its routers, with text of its files exchanged.
+
+    A port of memory sends nothing to itself.
+    """
+    parts = {
+        file: altered(file, *((old, new) for name, old, new in changes if name == file))
+        for file in (ROUTER, INLET)
+    }
+    vars(parts[ROUTER])["Inlet"] = parts[INLET].Inlet
+    return Delivered(parts[ROUTER].Router(behind(machine, x, y), returns=False), returns=False)
 
 
 @pytest.mark.parametrize(
@@ -38,14 +45,23 @@ def test_what_is_for_a_node_comes_to_it(
     assert f"[base case {steps}]" in said
 
 
+NEXT = "Mux(moves, Mux(there, wanted, 0), remains)"
 MISTAKES = {
-    "copies are for all nodes of the set": ("flit.dest & self.behind[out]", "flit.dest"),
-    "who has taken a copy is forgotten": ("Mux(buffer.o.ready, 0, done)", "0"),
-    "one copy is enough": ("(needed & ~done) == 0", "(needed & done).any()"),
-    "the next flit has left already": ("Mux(buffer.o.ready, 0, done)", "done"),
-    "everybody is granted": ("arbiter.grant[index] & o.ready", "o.ready"),
-    "a grant does not wait": ("arbiter.taken.eq(o.valid & o.ready)", "arbiter.taken.eq(1)"),
-    "the wrong one is sent": ("reversed(others)", "others"),
+    "copies are for all nodes of the set": (ROUTER, "flit.dest & self.behind[out]", "flit.dest"),
+    "who has taken a copy is forgotten": (INLET, NEXT, NEXT.replace("remains", "self.left")),
+    "one copy is enough": (INLET, "remains == 0", "(self.left == 0) | self.leaves.any()"),
+    "the next flit has left already": (
+        INLET,
+        NEXT,
+        NEXT.replace("wanted", "wanted & ~self.leaves"),
+    ),
+    "everybody is granted": (ROUTER, "arbiter.grant[index] & o.ready", "o.ready"),
+    "a grant does not wait": (
+        ROUTER,
+        "arbiter.taken.eq(o.valid & o.ready)",
+        "arbiter.taken.eq(1)",
+    ),
+    "the wrong one is sent": (ROUTER, "reversed(others)", "others"),
 }
 
 
