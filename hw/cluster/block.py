@@ -1,14 +1,14 @@
-"""What travels inside the landing: pieces of words on their way to the quantiser.
+"""What travels inside the landing: pieces of words, to the quantiser or as they are.
 
 A cluster that takes ``k_per_cycle`` elements of K a cycle lands as much: a word, and a lane of an
 entry, have ``32 / k_per_cycle`` *pieces*, which take a cycle each. An FP16 block is two words.
 """
 
-from amaranth.hdl import Value
+from amaranth.hdl import Const, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.noc.flit import NODE_BITS, TAG_BITS, WORD_BITS, Flit
+from hw.noc.flit import NODE_BITS, TAG_BITS, WORD_BITS, DataFields
 from kohakutpu.config import KBLOCK
 from kohakutpu.isa.operands import LOCAL_BITS
 
@@ -34,6 +34,43 @@ def piece_number(k_per_cycle: int, position: Value) -> Value:
 def number_bits(k_per_cycle: int) -> int:
     """Return the width of a piece's number in its block."""
     return pieces(k_per_cycle).bit_length()
+
+
+def is_last(number: Value) -> Value:
+    """Tell whether the piece with a number is the last of its word."""
+    return number.all() if len(number) else Const(1)
+
+
+def word_piece(k_per_cycle: int) -> data.StructLayout:
+    """Return what a piece takes along.
+
+    =========  ==================================================================
+    way        whose it is, a bit each: of rows, of columns, written as it is
+    source     who sent it
+    fields     of its flit
+    number     in its word
+    bits       ``k_per_cycle`` elements
+    is_clear   of a CLEAR, which is one piece
+    is_scales  of SCALES
+    one_row    a CLEAR of one row
+    one_word   a CLEAR of rows of one entry
+    =========  ==================================================================
+
+    What is decided about a piece hangs on registers only.
+    """
+    return data.StructLayout(
+        {
+            "way": 3,
+            "source": NODE_BITS,
+            "fields": DataFields,
+            "number": number_bits(k_per_cycle) - 1,
+            "bits": piece_bits(k_per_cycle),
+            "is_clear": 1,
+            "is_scales": 1,
+            "one_row": 1,
+            "one_word": 1,
+        }
+    )
 
 
 class Target(data.Struct):
@@ -79,7 +116,7 @@ class Block(data.Struct):
 
 
 class Blocks(wiring.Signature):
-    """Flits go in piece by piece, blocks come out piece by piece; give it as ``Out`` of a part.
+    """Words go in piece by piece, blocks come out piece by piece; give it as ``Out`` of a part.
 
     Parameters
     ----------
@@ -88,10 +125,8 @@ class Blocks(wiring.Signature):
 
     Members
     -------
-    i : In(stream of Flit)
-        A flit, once for each piece of its word; those after the first are taken at once.
-    position, piece : In(3), In(8 * k_per_cycle)
-        The piece.
+    i : In(stream of word_piece)
+        All of a word without a gap; those after the first are taken at once.
     valid, block : Out(1), Out(Block)
         The next block. It goes with its last piece.
     read, number : In(1), In
@@ -103,9 +138,7 @@ class Blocks(wiring.Signature):
     def __init__(self, k_per_cycle: int) -> None:
         super().__init__(
             {
-                "i": In(stream.Signature(Flit)),
-                "position": In(POSITION_BITS),
-                "piece": In(piece_bits(k_per_cycle)),
+                "i": In(stream.Signature(word_piece(k_per_cycle))),
                 "valid": Out(1),
                 "block": Out(Block),
                 "read": In(1),

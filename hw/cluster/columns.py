@@ -12,7 +12,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Out
 
-from hw.cluster.block import Blocks, number_bits, piece_bits, piece_number
+from hw.cluster.block import Blocks, is_last, number_bits, piece_bits
 from hw.noc.flit import ELEMENT_BITS, NODE_BITS, Buffer, DataFields
 from kohakutpu.config import KBLOCK, LANES, MAX_NODES
 
@@ -64,23 +64,23 @@ class ColumnTurn(wiring.Component):
         completed = Signal(buffers)
         m.d.sync += complete.eq((complete & ~released) | completed)
 
-        flit, fields = blocks.i.payload, blocks.i.payload.fields.data
-        row, piece = fields.landing.detail[:ROW_BITS], piece_number(k, blocks.position)
+        piece, fields = blocks.i.payload, blocks.i.payload.fields
+        row = fields.landing.detail[:ROW_BITS]
         takes = blocks.i.valid & blocks.i.ready
-        completes = takes & fields.last & (piece.all() if len(piece) else 1)
+        completes = takes & fields.last & is_last(piece.number)
         filling = Signal(buffer_bits)
         for index, node in enumerate(self._sources):
             odd = Signal(name=f"odd_{node}")
             m.d.comb += self.pending[node].eq(complete[2 * index : 2 * index + 2].any())
-            with m.If(flit.source == node):
+            with m.If(piece.source == node):
                 m.d.comb += filling.eq(2 * index | odd)
                 m.d.comb += blocks.i.ready.eq(~complete.bit_select(filling, 1))
                 with m.If(completes):
                     m.d.sync += odd.eq(~odd)
-        turned = _rotated(m, blocks.piece, row[:within], left=True)
+        turned = _rotated(m, piece.bits, row[:within], left=True)
         for bank, (into, _) in enumerate(banks):
             m.d.comb += [
-                into.addr.eq(Cat(row, piece, filling)),
+                into.addr.eq(Cat(row, piece.number, filling)),
                 into.data.eq(turned.word_select(bank, 16)),
                 into.en.eq(takes),
             ]
@@ -92,7 +92,7 @@ class ColumnTurn(wiring.Component):
         with m.Switch(filling):
             for n, job in enumerate(jobs):
                 with m.Case(n), m.If(completes):
-                    m.d.sync += [job.fields.eq(fields), job.source.eq(flit.source)]
+                    m.d.sync += [job.fields.eq(fields), job.source.eq(piece.source)]
         self._turn_out(m, order, jobs, banks, released)
         return m
 

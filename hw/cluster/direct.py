@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.cluster.block import POSITION_BITS, piece_bits, piece_number
+from hw.cluster.block import POSITION_BITS, is_last, piece_number, word_piece
 from hw.cluster.entries import entry_write
 from hw.common.interfaces import Landed
-from hw.noc.flit import DETAIL_BITS, Buffer, Flit, Form, Kind
+from hw.noc.flit import DETAIL_BITS, Buffer, ClearWord
 from kohakutpu.config import LANES
 from kohakutpu.isa.operands import LOCAL_BITS
 
@@ -28,12 +28,8 @@ class DirectWriter(wiring.Component):
 
     Members
     -------
-    i : In(stream of Flit)
+    i : In(stream of word_piece)
         CLEAR, and DATA of the forms ELEMENTS and SCALES. Taken when it is wholly written.
-    position, piece : In(3), In(8 * k_per_cycle)
-        Of its word.
-    moves : Out(1)
-        On to the next position, of SCALES by 1, otherwise by a piece.
     blocked : In(1)
         Somebody else writes in this cycle.
     in_b : Out(1)
@@ -48,10 +44,7 @@ class DirectWriter(wiring.Component):
         self._sources, self._k_per_cycle = tuple(sources), k_per_cycle
         super().__init__(
             {
-                "i": In(stream.Signature(Flit)),
-                "position": In(POSITION_BITS),
-                "piece": In(piece_bits(k_per_cycle)),
-                "moves": Out(1),
+                "i": In(stream.Signature(word_piece(k_per_cycle))),
                 "blocked": In(1),
                 "in_b": Out(1),
                 "write": Out(entry_write(k_per_cycle)),
@@ -60,13 +53,16 @@ class DirectWriter(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk the entries of the flit that is offered."""
+        """Walk the entries of the piece that is offered."""
         m = Module()
-        k, flit = self._k_per_cycle, self.i.payload
-        fields, landing = flit.fields.data, flit.fields.data.landing
-        clear = flit.word.clear
-        is_clear = flit.kind == Kind.CLEAR
-        is_scales = ~is_clear & (landing.form == Form.SCALES)
+        k, offered = self._k_per_cycle, self.i.payload
+        fields, landing = offered.fields, offered.fields.landing
+        is_clear, is_scales = offered.is_clear, offered.is_scales
+        clear = ClearWord(offered.bits[: ClearWord.as_shape().size])
+        # Of a CLEAR, that of the piece of zeros; otherwise that of what is written.
+        inside = Signal(POSITION_BITS)
+        number = Mux(is_clear, piece_number(k, inside), offered.number)
+        within = POSITION_BITS - len(offered.number)  # bits of a place in a piece
 
         started = Signal()
         row, column = Signal(LOCAL_BITS), Signal(LOCAL_BITS)
@@ -83,21 +79,22 @@ class DirectWriter(wiring.Component):
         at_end, in_last_row = Signal(), Signal()
         clear_row_done, clear_last_row = Signal(), Signal()
         m.d.comb += [
-            clear_row_done.eq(Mux(started, at_end, clear.words == 1)),
-            clear_last_row.eq(Mux(started, in_last_row, clear.rows == 1)),
+            clear_row_done.eq(Mux(started, at_end, offered.one_word)),
+            clear_last_row.eq(Mux(started, in_last_row, offered.one_row)),
         ]
         row_done = Mux(is_clear, clear_row_done, here_column + 1 == landing.detail)
         # A lane is complete; scales have an entry at each position.
-        number = piece_number(k, self.position)
-        last_piece = number.all() if len(number) else Const(1)
+        last_piece = is_last(number)
+        last_scale = Cat(inside[:within], offered.number) == fields.last_element >> 1
         entry_done = is_scales | last_piece
-        final = Signal()
+        final, takes = Signal(), Signal()  # the flit ends, the piece ends
         with m.If(is_clear):
             m.d.comb += final.eq(last_piece & clear_row_done & clear_last_row)
+            m.d.comb += takes.eq(final)
         with m.Elif(is_scales):
-            m.d.comb += final.eq(self.position == fields.last_element >> 1)
+            m.d.comb += [final.eq(last_scale), takes.eq(last_scale | is_last(inside[:within]))]
         with m.Else():
-            m.d.comb += final.eq(last_piece)
+            m.d.comb += [final.eq(last_piece), takes.eq(1)]
         following_base = here_base + Mux(row_done, landing.stride, 0)
         following_column = Mux(row_done, 0, here_column + 1)
 
@@ -106,20 +103,23 @@ class DirectWriter(wiring.Component):
         lanes = Signal(LANES)
         m.d.comb += lanes.eq(Mux(is_clear, clear.lanes, Const(1, LANES) << landing.detail[:2]))
         write = self.write
-        scale = self.piece.word_select(self.position[: POSITION_BITS - len(number)], SCALE_BITS)
+        scale = offered.bits.word_select(inside[:within], SCALE_BITS)
         m.d.comb += [
-            self.moves.eq(writes),
             self.in_b.eq(landing.buffer == Buffer.L1B),
             write.entry.eq(here_base + here_column),
-            write.position.eq(self.position),
+            write.position.eq(number << within),
             write.elements.eq(Mux(writes & ~is_scales, lanes, 0)),
-            write.piece.eq(Mux(is_clear, 0, self.piece)),
+            write.piece.eq(Mux(is_clear, 0, offered.bits)),
             write.scale.eq(Mux(is_clear, 0, scale)),
             self.landed.valid.eq(finishes & fields.ack),
             self.landed.requester.eq(fields.requester),
             self.landed.tag.eq(fields.tag),
-            self.i.ready.eq(finishes),
+            self.i.ready.eq(writes & takes),
         ]
+        with m.If(self.i.ready):
+            m.d.sync += inside.eq(0)
+        with m.Elif(writes):
+            m.d.sync += inside.eq(inside + Mux(is_scales, 1, k // 4))
         with m.If(writes & is_clear):
             m.d.comb += write.scales.eq(lanes)
         with m.Elif(writes & is_scales):
@@ -130,7 +130,7 @@ class DirectWriter(wiring.Component):
                 base.eq(following_base),
                 column.eq(following_column),
                 row.eq(row + row_done),
-                at_end.eq(Mux(clear_row_done, clear.words == 1, here_column + 2 == clear.words)),
+                at_end.eq(Mux(clear_row_done, offered.one_word, here_column + 2 == clear.words)),
                 in_last_row.eq(Mux(clear_row_done, row + 2 == clear.rows, clear_last_row)),
             ]
         with m.If(finishes):
@@ -138,7 +138,7 @@ class DirectWriter(wiring.Component):
         for node in self._sources:
             kept_base = Signal(LOCAL_BITS, name=f"base_{node}")
             kept_column = Signal(DETAIL_BITS, name=f"column_{node}")
-            with m.If(flit.source == node):
+            with m.If(offered.source == node):
                 m.d.comb += [resumed_base.eq(kept_base), resumed_column.eq(kept_column)]
                 with m.If(finishes & is_scales):
                     m.d.sync += [kept_base.eq(following_base), kept_column.eq(following_column)]

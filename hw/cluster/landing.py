@@ -6,7 +6,7 @@ that an ACK speaks for all before it; between sources there is no order. Nothing
 anything to be sent.
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -16,9 +16,10 @@ from hw.cluster.block import (
     POSITION_BITS,
     Block,
     Target,
+    is_last,
     number_bits,
-    piece_bits,
     piece_number,
+    word_piece,
 )
 from hw.cluster.columns import ColumnTurn
 from hw.cluster.direct import DirectWriter
@@ -26,6 +27,7 @@ from hw.cluster.entries import entry_write
 from hw.cluster.rows import RowAssembly
 from hw.common.interfaces import Landed
 from hw.common.resting import resting
+from hw.noc.buffer import ElasticBuffer
 from hw.noc.flit import Flit, Form, Kind
 from kohakutpu.config import LANES, Machine
 
@@ -75,44 +77,26 @@ class Landing(wiring.Component):
         m.submodules.rows = rows = RowAssembly(k)
         m.submodules.columns = columns = ColumnTurn(self._ports, k)
         m.submodules.direct = direct = DirectWriter(self._ports, k)
-        flit = self.i.payload
-        form = flit.fields.data.landing.form
-        is_direct = (flit.kind == Kind.CLEAR) | (form == Form.ELEMENTS) | (form == Form.SCALES)
-        is_columns = ~is_direct & (form == Form.COLUMNS)
-        is_rows = ~is_direct & ~is_columns
+        m.submodules.offered = offered = ElasticBuffer(word_piece(k))
+        self._cut(m, offered.i)
+        part = offered.o.payload
+        is_rows, is_columns, is_direct = part.way
 
-        closed, closer = Signal(), Signal.like(flit.source)
-        opens = (is_rows & rows.starts) | (is_columns & flit.fields.data.last)
-        any_underway = self._count(m, self.i.valid & self.i.ready & opens, closed, closer)
-        position = Signal(POSITION_BITS)
-        piece = Signal(piece_bits(k))
-        number = piece_number(k, position)
-        m.d.comb += piece.eq(flit.word.raw.word_select(number, len(piece)))
+        closed, closer = Signal(), Signal.like(part.source)
+        moves = offered.o.valid & offered.o.ready & is_last(part.number)
+        opens = (is_rows & rows.starts) | (is_columns & part.fields.last)
+        any_underway = self._count(m, part.source, moves & opens, closed, closer)
         # To rows, columns, direct: nothing of its source is in another's hands.
-        goes = Cat(
-            is_rows & ~columns.pending.bit_select(flit.source, 1),
+        goes = (
+            is_rows & ~columns.pending.bit_select(part.source, 1),
             is_columns,
             is_direct & ~any_underway,
         )
-        parts = (rows.blocks, columns.blocks, direct)
-        for allowed, part in zip(goes, parts, strict=True):
-            m.d.comb += [
-                part.i.valid.eq(self.i.valid & allowed),
-                part.i.payload.eq(flit),
-                part.position.eq(position),
-                part.piece.eq(piece),
-            ]
-        moves, last_piece = Signal(), number.all() if len(number) else Const(1)
-        with m.If(is_direct):
-            m.d.comb += [moves.eq(direct.moves), self.i.ready.eq(goes[2] & direct.i.ready)]
-        with m.Else():
-            takes = (goes[:2] & Cat(rows.blocks.i.ready, columns.blocks.i.ready)).any()
-            m.d.comb += [moves.eq(self.i.valid & takes), self.i.ready.eq(takes & last_piece)]
-        is_scales = is_direct & (flit.kind == Kind.DATA) & (form == Form.SCALES)
-        with m.If(moves):
-            m.d.sync += position.eq(position + Mux(is_scales, 1, k // 4))
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += position.eq(0)
+        sinks = (rows.blocks.i, columns.blocks.i, direct.i)
+        for allowed, sink in zip(goes, sinks, strict=True):
+            m.d.comb += [sink.valid.eq(offered.o.valid & allowed), sink.payload.eq(part)]
+        readies = Cat(sink.ready for sink in sinks)
+        m.d.comb += offered.o.ready.eq((Cat(goes) & readies).any())
 
         quantiser, target = self._quantise(m, platform, rows, columns)
         write, ends = self.write, quantiser.o_valid & quantiser.o_last
@@ -129,7 +113,7 @@ class Landing(wiring.Component):
             m.d.comb += [
                 self.in_b.eq(target.in_b),
                 write.entry.eq(target.entry),
-                write.position.eq(quantiser.o_number << (POSITION_BITS - len(number))),
+                write.position.eq(quantiser.o_number << (POSITION_BITS - len(part.number))),
                 write.elements.eq(lane),
                 write.scales.eq(lane),
                 write.piece.eq(quantiser.elements),
@@ -140,9 +124,38 @@ class Landing(wiring.Component):
             ]
         return m
 
-    def _count(self, m: Module, opens: Signal, closed: Signal, closer: Signal) -> Signal:
-        """Return whether anything of the offered flit's source is on its way to the quantiser."""
-        source = self.i.payload.source
+    def _cut(self, m: Module, pieces: stream.Interface) -> None:
+        """Offer the pieces of each word, one a cycle; a CLEAR is one, SCALES end with the last."""
+        flit = self.i.payload
+        fields = flit.fields.data
+        number = Signal(number_bits(self._k_per_cycle) - 1)
+        form, is_clear = fields.landing.form, flit.kind == Kind.CLEAR
+        is_scales = ~is_clear & (form == Form.SCALES)
+        is_direct = is_clear | is_scales | (form == Form.ELEMENTS)
+        is_columns = ~is_direct & (form == Form.COLUMNS)
+        last_scale = number == piece_number(self._k_per_cycle, fields.last_element >> 1)
+        ends = is_clear | is_last(number) | (is_scales & last_scale)
+        part = pieces.payload
+        m.d.comb += [
+            part.way.eq(Cat(~is_direct & ~is_columns, is_columns, is_direct)),
+            part.source.eq(flit.source),
+            part.fields.eq(fields),
+            part.number.eq(number),
+            part.bits.eq(flit.word.raw.word_select(number, len(part.bits))),
+            part.is_clear.eq(is_clear),
+            part.is_scales.eq(is_scales),
+            part.one_row.eq(flit.word.clear.rows == 1),
+            part.one_word.eq(flit.word.clear.words == 1),
+            pieces.valid.eq(self.i.valid),
+            self.i.ready.eq(pieces.ready & ends),
+        ]
+        with m.If(pieces.valid & pieces.ready):
+            m.d.sync += number.eq(Mux(ends, 0, number + 1))
+
+    def _count(
+        self, m: Module, source: Value, opens: Value, closed: Value, closer: Value
+    ) -> Signal:
+        """Return whether anything of a source is on its way to the quantiser."""
         result = Signal()
         for node in self._sources:
             count = Signal(UNDERWAY_BITS, name=f"underway_{node}")

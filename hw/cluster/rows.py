@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Out
 
-from hw.cluster.block import Blocks, piece_bits, piece_number, pieces
+from hw.cluster.block import Blocks, piece_bits, pieces
 from hw.noc.flit import Buffer
 from kohakutpu.config import LANES, MAX_NODES
 
@@ -27,7 +27,7 @@ class RowAssembly(wiring.Component):
     blocks : Out(Blocks)
         Takes DATA of form ROWS.
     starts : Out(1)
-        The flit offered completes a block.
+        The word offered completes a block.
     """
 
     def __init__(self, k_per_cycle: int) -> None:
@@ -48,7 +48,7 @@ class RowAssembly(wiring.Component):
             attrs={} if at_once else {"no_rw_check": 1},
         )
         into, out = held.write_port(), held.read_port()
-        flit, fields = blocks.i.payload, blocks.i.payload.fields.data
+        piece, fields = blocks.i.payload, blocks.i.payload.fields
         half, lane = fields.landing.detail[2], fields.landing.detail[:2]
         target = blocks.block.target
         alone, unread = Signal(), Signal()
@@ -57,9 +57,9 @@ class RowAssembly(wiring.Component):
         takes = blocks.i.valid & blocks.i.ready
         m.d.comb += [
             self.starts.eq(half | fields.row_last),
-            blocks.i.ready.eq((blocks.position != 0) | (behind & (free | ~self.starts))),
-            into.addr.eq(Cat(piece_number(k, blocks.position), half, lane, flit.source)),
-            into.data.eq(blocks.piece),
+            blocks.i.ready.eq((piece.number != 0) | (behind & (free | ~self.starts))),
+            into.addr.eq(Cat(piece.number, half, lane, piece.source)),
+            into.data.eq(piece.bits),
             into.en.eq(takes),
             out.addr.eq(Cat(blocks.number, target.lane, target.source)),
             blocks.o.eq(out.data),
@@ -71,7 +71,7 @@ class RowAssembly(wiring.Component):
             m.d.sync += unread.eq(0)
         with m.If(free):
             m.d.sync += blocks.valid.eq(0)
-        with m.If(takes & self.starts & (blocks.position == 0)):
+        with m.If(takes & self.starts & (piece.number == 0)):
             m.d.sync += [
                 blocks.valid.eq(1),
                 unread.eq(1),
@@ -80,7 +80,7 @@ class RowAssembly(wiring.Component):
                 target.in_b.eq(fields.landing.buffer == Buffer.L1B),
                 target.entry.eq(fields.landing.offset),
                 target.lane.eq(lane),
-                target.source.eq(flit.source),
+                target.source.eq(piece.source),
                 target.closes.eq(1),
                 target.ack.eq(fields.ack),
                 target.requester.eq(fields.requester),

@@ -87,11 +87,11 @@ class Turned(wiring.Component):
             Assume(sent.last_element >= self._first),
             blocks.i.valid.eq(self.valid),
             blocks.i.payload.source.eq(self.flit.source),
-            blocks.i.payload.fields.data.eq(sent),
-            blocks.i.payload.fields.data.landing.detail.eq(number_of),
+            blocks.i.payload.fields.eq(sent),
+            blocks.i.payload.fields.landing.detail.eq(number_of),
         ]
         for n in range(ELEMENTS):
-            m.d.comb += blocks.piece.word_select(n, 16).eq(self.bits[n])
+            m.d.comb += blocks.i.payload.bits.word_select(n, 16).eq(self.bits[n])
 
         taken, completed, ended = Signal(), Signal(), Signal()
         m.d.comb += [
