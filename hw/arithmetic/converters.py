@@ -17,9 +17,11 @@ class Widener(wiring.Component):
     Members
     -------
     is_half : In(1)
-        Of what format `i` is.
+        Which of the operands counts.
+    half : In(Float16)
+        FP16, subnormals included.
     i : In(32)
-        Operand; FP16, subnormals included, in the low half.
+        FP32.
     o : Out(Float32)
         The same number, `latency` cycles later; of FP16 every NaN is 0x7FC00000.
     """
@@ -27,13 +29,13 @@ class Widener(wiring.Component):
     latency = 1
 
     def __init__(self) -> None:
-        super().__init__({"is_half": In(1), "i": In(32), "o": Out(Float32)})
+        super().__init__({"is_half": In(1), "half": In(Float16), "i": In(32), "o": Out(Float32)})
 
     def elaborate(self, platform: object) -> Module:
         """Move the fields; normalise a subnormal."""
         m = Module()
         stage = Stages(m)
-        i = Float16(self.i[:16])
+        i = self.half
         normal = Cat(i.fraction, (i.exponent + REBIAS)[:8])
         places, count = normalise(m, i.fraction, (8, 4, 2, 1))
         subnormal = Cat(Const(0, 1), places[:9], (REBIAS - count)[:8])

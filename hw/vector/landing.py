@@ -46,14 +46,15 @@ class Landing(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Hold a flit; a CLEAR walks its rectangle."""
         m = Module()
-        held, is_clear = Signal(), Signal(reset_less=True)
+        held = Signal()
         word = Signal(WORD_BITS, reset_less=True)  # of a CLEAR the zeros that it writes
         words = Signal(LOCAL_BITS, reset_less=True)
         fields = Signal.like(self.i.payload.fields.data, reset_less=True)
         row_base = Signal(LOCAL_BITS, reset_less=True)
         column = Signal(LOCAL_BITS)
         rows_left = Signal(ROW_BITS, reset_less=True)
-        row_done = ~is_clear | (column + 1 == words)
+        # Known a cycle ahead: whether the next flit is taken hangs on them.
+        row_done, in_last_row = Signal(reset_less=True), Signal(reset_less=True)
         done = Signal()
         m.d.comb += [
             self.write.valid.eq(held),
@@ -62,17 +63,19 @@ class Landing(wiring.Component):
             self.step.eq(self.write.granted),
             self.requester.eq(fields.requester),
             self.tag.eq(fields.tag),
-            done.eq(self.write.granted & row_done & (~is_clear | (rows_left == 1))),
+            done.eq(self.write.granted & row_done & in_last_row),
             self.landed.valid.eq(done & fields.ack),
             self.landed.requester.eq(fields.requester),
             self.landed.tag.eq(fields.tag),
             self.i.ready.eq(~held | done),
         ]
         with m.If(self.write.granted):
-            m.d.sync += column.eq(column + 1)
+            m.d.sync += [column.eq(column + 1), row_done.eq(column + 2 == words)]
             with m.If(row_done):
                 m.d.sync += [
                     column.eq(0),
+                    row_done.eq(words == 1),
+                    in_last_row.eq(rows_left == 2),
                     row_base.eq(row_base + fields.landing.stride),
                     rows_left.eq(rows_left - 1),
                 ]
@@ -81,7 +84,8 @@ class Landing(wiring.Component):
             clears = arriving.kind == Kind.CLEAR
             m.d.sync += [
                 held.eq(self.i.valid),
-                is_clear.eq(clears),
+                row_done.eq(~clears | (arriving.word.clear.words == 1)),
+                in_last_row.eq(~clears | (arriving.word.clear.rows == 1)),
                 fields.eq(arriving.fields.data),
                 word.eq(Mux(clears, 0, arriving.word.raw)),
                 words.eq(arriving.word.clear.words),

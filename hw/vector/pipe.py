@@ -55,7 +55,11 @@ class VectorPipe(wiring.Component):
     valid : In(1)
         There is a beat.
     source_0, source_1, source_2 : In(ArrayLayout(32, lanes))
-        ``a b c``: FP32, or FP16 in the low halves where `half_0` ... says so.
+        ``a b c``, of FP32.
+    half_0, half_1, half_2 : In(ArrayLayout(16, lanes))
+        The same of FP16.
+    is_half_0, is_half_1, is_half_2 : In(1)
+        Which of the two it is. What comes from far away as FP32 waits for no conversion.
     f, unary : In
         What becomes of it, as encoded.
     o_valid, o : Out(1), Out(ArrayLayout(Float32, lanes))
@@ -66,7 +70,7 @@ class VectorPipe(wiring.Component):
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
-        beat = data.ArrayLayout(32, lanes)
+        beat, halves = data.ArrayLayout(32, lanes), data.ArrayLayout(16, lanes)
         super().__init__(
             {
                 "valid": In(1),
@@ -76,7 +80,8 @@ class VectorPipe(wiring.Component):
                 "o": Out(data.ArrayLayout(Float32, lanes)),
             }
             | {f"source_{n}": In(beat) for n in range(3)}
-            | {f"half_{n}": In(1) for n in range(3)}
+            | {f"half_{n}": In(halves) for n in range(3)}
+            | {f"is_half_{n}": In(1) for n in range(3)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -129,7 +134,7 @@ class VectorPipe(wiring.Component):
             control.is_neg.eq(self.unary == code(RECORD, "unary", "neg")),
         ]
         for n in range(3):
-            m.d.comb += control.halves[n].eq(getattr(self, f"half_{n}"))
+            m.d.comb += control.halves[n].eq(getattr(self, f"is_half_{n}"))
         with m.Switch(self.f):
             for name, value in CHOICES.items():
                 with m.Case(code(RECORD, "f", name)):
@@ -144,6 +149,7 @@ class VectorPipe(wiring.Component):
         m.submodules[f"widener_{source}_{lane}"] = widener = Widener()
         m.d.comb += [
             widener.is_half.eq(control.halves[source]),
+            widener.half.eq(getattr(self, f"half_{source}")[lane]),
             widener.i.eq(getattr(self, f"source_{source}")[lane]),
         ]
         return widener.o

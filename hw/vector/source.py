@@ -1,5 +1,8 @@
 """A source of EXEC: its words or beats are fetched ahead and cut into beats."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
@@ -49,9 +52,9 @@ class SourceReader(wiring.Component):
     valid : Out(1)
         It is there.
     is_half : Out(1)
-        Elements are FP16, in the low halves.
-    elements : Out(ArrayLayout(32, lanes))
-        Its elements.
+        Its elements are `halves`, not `elements`.
+    elements, halves : Out(ArrayLayout(32, lanes)), Out(ArrayLayout(16, lanes))
+        Its elements, if they are FP32, and if they are FP16.
     """
 
     def __init__(self, lanes: int, beats: int, address_bits: int, absent: int) -> None:
@@ -75,26 +78,39 @@ class SourceReader(wiring.Component):
                 "valid": Out(1),
                 "is_half": Out(1),
                 "elements": Out(data.ArrayLayout(32, lanes)),
+                "halves": Out(data.ArrayLayout(16, lanes)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Fetch, then cut."""
         m = Module()
-        kind = {name: self.kind == code(RECORD, "a", name) for name in KINDS}
+        # Nothing is asked or taken in the cycle of `start`, so there is one for decoding.
+        kind = {name: Signal(name=f"is_{name}") for name in KINDS}
+        m.d.sync += [is_it.eq(self.kind == code(RECORD, "a", name)) for name, is_it in kind.items()]
         in_l1 = kind["l1h"] | kind["l1f"]
         has, pops = Signal(), Signal()
         word = Signal(HALF_BITS if self._lanes == 4 else WORD_BITS)
         found = Signal()  # the beat of the register file is the one that is wanted
-        wanted = self._wanted(m, in_l1, pops, found, has, word)
-        self._fetch(m, kind, in_l1, wanted)
+        room, wanted = self._wanted(m, kind, in_l1, pops, found, has, word)
+        self._fetch(m, kind, in_l1, room, wanted)
         self._cut(m, kind, in_l1, pops, found, has, word)
         return m
 
     def _wanted(
-        self, m: Module, in_l1: Value, pops: Signal, found: Signal, has: Signal, word: Signal
-    ) -> Value:
-        """Keep words that are there before their time; return whether there is room for more."""
+        self,
+        m: Module,
+        kind: dict[str, Value],
+        in_l1: Value,
+        pops: Signal,
+        found: Signal,
+        has: Signal,
+        word: Signal,
+    ) -> tuple[Value, Value]:
+        """Keep words that are there before their time; return whether there is room for more.
+
+        And whether another beat of the register file is wanted.
+        """
         depth = HALVES_DEPTH if self._lanes == 4 else FIFO_DEPTH
         owed = Signal(range(depth + 1))
         arrives = Signal()
@@ -103,13 +119,12 @@ class SourceReader(wiring.Component):
             m.submodules.words = words = HalfWords()
             following = self.beat + 1
             wanted = Mux(self.take, Mux(pops, 0, following), self.beat)
-            is_half = self.kind == code(RECORD, "a", "l1h")
             m.d.comb += [
                 words.valid.eq(arrives),
                 words.i.eq(self.l1.word),
                 words.take.eq(self.take & in_l1),
                 words.done.eq(pops & in_l1),
-                words.half.eq(Mux(is_half, wanted[1], wanted[0])),
+                words.half.eq(Mux(kind["l1h"], wanted[1], wanted[0])),
                 has.eq(words.there),
                 word.eq(words.o),
             ]
@@ -128,9 +143,11 @@ class SourceReader(wiring.Component):
         with m.Elif(pops):
             m.d.sync += found.eq(0)
         # A word that leaves makes room in the next cycle: L1 is asked without knowing of it.
-        return Mux(in_l1, owed != depth, ~found | pops)
+        return owed != depth, ~found | pops
 
-    def _fetch(self, m: Module, kind: dict[str, Value], in_l1: Value, wanted: Value) -> None:
+    def _fetch(
+        self, m: Module, kind: dict[str, Value], in_l1: Value, room: Value, wanted: Value
+    ) -> None:
         lanes = self._lanes
         in_registers = kind["reg"] | kind["row"]
         count, rows = Signal(COLS_BITS), Signal(ROW_BITS)
@@ -142,19 +159,22 @@ class SourceReader(wiring.Component):
         with m.Else():
             m.d.comb += count.eq(granules(self.cols, 8))
 
-        active, row, column = Signal(), Signal(ROW_BITS), Signal(COLS_BITS)
+        row, column = Signal(ROW_BITS), Signal(COLS_BITS)
+        # L1 settles in the same cycle who reads, so what asks it is not decoded first.
+        asks_l1, asks_registers = Signal(), Signal()
         base = Signal(LOCAL_BITS, reset_less=True)
         here = (base + column)[:LOCAL_BITS]
         m.d.comb += [
-            self.l1.valid.eq(active & wanted & in_l1),
+            self.l1.valid.eq(asks_l1 & room),
             self.l1.address.eq(here),
-            self.read.eq(active & wanted & ~in_l1),
+            self.read.eq(asks_registers & wanted),
             self.address.eq(here),
         ]
         moves = self.read | self.l1.granted
         with m.If(self.start):
             m.d.sync += [
-                active.eq(in_l1 | in_registers),
+                asks_l1.eq(_is_one(self.kind, "l1h", "l1f")),
+                asks_registers.eq(_is_one(self.kind, "reg", "row")),
                 row.eq(0),
                 column.eq(0),
                 base.eq(self.payload.window.base),
@@ -166,8 +186,9 @@ class SourceReader(wiring.Component):
                     column.eq(0),
                     row.eq(row + 1),
                     base.eq(base + self.payload.window.stride),
-                    active.eq(row + 1 != rows),
                 ]
+                with m.If(row + 1 == rows):
+                    m.d.sync += [asks_l1.eq(0), asks_registers.eq(0)]
 
     def _cut(
         self,
@@ -191,7 +212,7 @@ class SourceReader(wiring.Component):
         single_done = self._is_last(max(8 // lanes, 1))
         half_done = self._is_last(16 // lanes)
         if lanes == 16:
-            single, has_single, pops_single = self._pair(m, has, word)
+            single, has_single, pops_single = self._pair(m, kind["l1f"], has, word)
         else:
             has_single, pops_single = has, self.take & single_done
         m.d.comb += self.is_half.eq(kind["l1h"])
@@ -205,11 +226,11 @@ class SourceReader(wiring.Component):
             m.d.comb += self.valid.eq(1)
 
         for n in range(lanes):
-            # Of FP16 only the low half counts.
-            low = Mux(kind["l1h"], half[16 * n : 16 * n + 16], single[32 * n : 32 * n + 16])
-            words = Cat(low, single[32 * n + 16 : 32 * n + 32])
             beat = Mux(kind["reg"], self.found.word_select(n, 32), bits)
-            m.d.comb += self.elements[n].eq(Mux(in_l1, words, beat))
+            m.d.comb += [
+                self.elements[n].eq(Mux(in_l1, single.word_select(n, 32), beat)),
+                self.halves[n].eq(half.word_select(n, 16)),
+            ]
 
     def _parts(self, word: Value, is_half: Value) -> tuple[Value, Value]:
         """Return a beat's FP32 elements in their word, and the FP16 ones of them or instead."""
@@ -225,13 +246,14 @@ class SourceReader(wiring.Component):
         part = self.beat[: (parts - 1).bit_length()]
         return self.ends_row | (part == parts - 1) if parts > 1 else Const(1, 1)
 
-    def _pair(self, m: Module, has: Value, word: Value) -> tuple[Value, Value, Value]:
+    def _pair(
+        self, m: Module, is_mine: Value, has: Value, word: Value
+    ) -> tuple[Value, Value, Value]:
         """Put a beat of two words together; return it, whether it is there, and if a word goes."""
         tail = self.cols[:4]
         alone = self.ends_row & (tail != 0) & (tail <= 8)
         has_low, low = Signal(), Signal(WORD_BITS, reset_less=True)
         keeps = Signal()
-        is_mine = self.kind == code(RECORD, "a", "l1f")
         m.d.comb += keeps.eq(is_mine & has & ~has_low & ~alone)
         with m.If(keeps):
             m.d.sync += [has_low.eq(1), low.eq(word)]
@@ -239,3 +261,7 @@ class SourceReader(wiring.Component):
             m.d.sync += has_low.eq(0)
         beat = Cat(Mux(has_low, low, word), word)
         return beat, has & (has_low | alone), keeps | self.take
+
+
+def _is_one(kind: Value, *names: str) -> Value:
+    return reduce(or_, (kind == code(RECORD, "a", name) for name in names))

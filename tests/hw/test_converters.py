@@ -13,12 +13,14 @@ pytestmark = pytest.mark.cocotb
 def test_every_half_widens_and_singles_stay() -> None:
     simulator = Simulator(Widener())
     codes = np.arange(1 << 16, dtype=np.uint32)
-    noise = vectors.random_codes(1, codes.size) & 0xFFFF0000
-    actual = simulator.stream(Widener.latency, i=codes | noise, is_half=1)["o"]
+    noise = vectors.random_codes(1, codes.size)
+    actual = simulator.stream(Widener.latency, half=codes, i=noise, is_half=1)["o"]
     vectors.assert_same(actual, vectors.each(formats.widen, codes), codes)
     singles = np.concatenate([vectors.random_codes(2), vectors.boundary()])
     is_half = np.arange(singles.size) % 2
-    actual = simulator.stream(Widener.latency, i=singles, is_half=is_half)["o"]
+    actual = simulator.stream(
+        Widener.latency, half=noise[: singles.size] & 0xFFFF, i=singles, is_half=is_half
+    )["o"]
     vectors.assert_same(actual[::2], singles[::2], singles[::2])
 
 
