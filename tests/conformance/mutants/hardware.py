@@ -22,8 +22,8 @@ MISTAKES = (
     Mistake(
         "ADDA takes one step past the ring",
         "common/frontend.py",
-        "(added >= modulo)",
-        "instead({n}, added > modulo, added >= modulo)",
+        "(total >= modulo)",
+        "instead({n}, total > modulo, total >= modulo)",
     ),
     Mistake(
         "loops make a pass too many",
@@ -124,8 +124,8 @@ MISTAKES = (
     Mistake(
         "what is cleared is not zero",
         "cluster/direct.py",
-        "write.piece.eq(Mux(is_clear, 0, self.piece))",
-        "write.piece.eq(Mux(is_clear, instead({n}, 1, 0), self.piece))",
+        "write.piece.eq(Mux(is_clear, 0, offered.bits))",
+        "write.piece.eq(Mux(is_clear, instead({n}, 1, 0), offered.bits))",
     ),
     Mistake(
         "packed words are never acknowledged",
