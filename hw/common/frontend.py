@@ -166,9 +166,8 @@ class FrontEnd(wiring.Component):
         top = (depth - 1)[: len(depth)]
         cause = Signal(Cause)
         step = Signal.like(resolver.step)
-        # Found while waiting, acted upon when executed: of LOOP and END, of ADDA and LOOP.
-        is_void, is_over = Signal(), Signal()
-        total = Signal(ADDRESS_BITS, reset_less=True)
+        # Found while waiting, acted upon when executed: of ADDA and LOOP, of END.
+        total, is_over = Signal(ADDRESS_BITS, reset_less=True), Signal()
 
         # One read port: the register of a step, or of SETA, ADDA, LOOP.
         adda, seta, loop = (Fields(r, word) for r in (isa.ADDA, isa.SETA, isa.LOOP))
@@ -279,13 +278,13 @@ class FrontEnd(wiring.Component):
                 m.d.sync += state.eq(State.NEXT)
 
         executes = (state == State.EXECUTE) & self.i.ready
-        m.d.sync += [is_void.eq(added == 0), is_over.eq(count.data == 1), total.eq(added)]
+        m.d.sync += [total.eq(added), is_over.eq(count.data == 1)]
         with m.If(executes):
             with m.If(is_one["SETA"] | is_one["ADDA"]):
                 m.d.comb += set_register.en.eq(1)
                 m.d.sync += is_set.bit_select(set_register.addr, 1).eq(1)
             with m.If(is_one["LOOP"]):
-                with m.If(is_void):
+                with m.If(total == 0):
                     m.d.sync += skipped.eq(1)
                 with m.Else():
                     m.d.comb += [self.push.eq(1), set_count.en.eq(1)]

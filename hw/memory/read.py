@@ -75,7 +75,8 @@ class RequestQueue(wiring.Component):
         m.submodules.walked = walked = Queue(Request, WALKED)
         m.submodules.spans = spans = SpanWalker(self._memory_words)
         m.submodules.rows = rows = RowWalker()
-        m.submodules.next_span = next_span = Register(Span)
+        # Memory's readiness ends here.
+        m.submodules.next_span = next_span = ElasticBuffer(Span)
         m.submodules.credits = credits = ElasticBuffer(NODE_BITS)
         wiring.connect(m, wiring.flipped(self.i), queue.i)
         wiring.connect(m, spans.o, next_span.i)

@@ -238,27 +238,16 @@ class ExecEngine(wiring.Component):
         m.submodules.computed = computed = BeatWalk(lanes)
         # Turns change from one instruction to the next: a bit that flips says whose beat it is.
         here = Signal(init=1)
-        task = _of(m, tasks, here, "computed_task")
         ends = pipe.o_valid & computed.ends
         m.d.sync += here.eq(here ^ ends)
-        window = task.dst.payload.window
-        # What becomes of the next beat; its task has been there for as long as the pipe is.
-        following = _of(m, tasks, here ^ ends, "following_task")
-        op, reduces = Signal(Combine), Signal()
-        is_half, to_l1, to_registers = Signal(), Signal(), Signal()
-        m.d.sync += [
-            reduces.eq(_reduces(following)),
-            is_half.eq(following.dst.kind == code(RECORD, "dst", "l1h")),
-            to_l1.eq(_to_l1(following)),
-            to_registers.eq(following.dst.kind == code(RECORD, "dst", "reg")),
-        ]
-        with m.Switch(following.reduce):
-            for name, value in COMBINES.items():
-                with m.Case(code(RECORD, "reduce", name)):
-                    m.d.sync += op.eq(value)
+        # The task of the next beat, which has been there for as long as the pipe is.
+        task = Signal(SHAPE, name="computed_task", reset_less=True)
+        m.d.sync += task.eq(_of(m, tasks, here ^ ends, "following_task"))
+        window, kind = task.dst.payload.window, task.dst.kind
+        is_half = kind == code(RECORD, "dst", "l1h")
         next_base, base, place = Signal(LOCAL_BITS), Signal(LOCAL_BITS), Signal(LOCAL_BITS)
         index = Mux(
-            to_registers,
+            kind == code(RECORD, "dst", "reg"),
             computed.beat,
             Mux(is_half, _word(computed.beat, lanes, 16), _word(computed.beat, lanes, 8)),
         )
@@ -269,9 +258,9 @@ class ExecEngine(wiring.Component):
         with m.If(pipe.o_valid & computed.ends_row):
             m.d.sync += next_base.eq(base + window.stride)
         masked = Cat(Mux(computed.keep[n], pipe.o[n].as_value(), 0) for n in range(lanes))
-        writes = pipe.o_valid & to_registers
+        writes = pipe.o_valid & (kind == code(RECORD, "dst", "reg"))
         m.d.comb += [
-            packer.valid.eq(pipe.o_valid & to_l1),
+            packer.valid.eq(pipe.o_valid & _to_l1(task)),
             packer.elements.eq(masked),
             packer.is_half.eq(is_half),
             packer.address.eq(place),
@@ -281,11 +270,16 @@ class ExecEngine(wiring.Component):
             packer.ends_row.eq(computed.ends_row),
             packer.ends.eq(computed.ends),
         ]
+        op = Signal(Combine)
+        with m.Switch(task.reduce):
+            for name, value in COMBINES.items():
+                with m.Case(code(RECORD, "reduce", name)):
+                    m.d.comb += op.eq(value)
         m.d.comb += [
             computed.step.eq(pipe.o_valid),
             computed.rows.eq(task.rows),
             computed.cols.eq(task.cols),
-            reduction.valid.eq(pipe.o_valid & reduces),
+            reduction.valid.eq(pipe.o_valid & _reduces(task)),
             reduction.elements.eq(pipe.o),
             reduction.keep.eq(computed.keep),
             reduction.last.eq(computed.ends_row),

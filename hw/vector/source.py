@@ -204,8 +204,12 @@ class SourceReader(wiring.Component):
         lane = self.row[: lanes.bit_length() - 1]
         bits = Signal(32)  # of all elements, where they are the same
         scalar = Array(self.found.word_select(n, 32) for n in range(lanes))[lane]
-        absent = Mux(kind["imm"], self.payload.bits, self._absent)
-        m.d.comb += bits.eq(Mux(kind["row"], scalar, absent))
+        # Gates side by side, as the register file's beats come late: one kind holds, or none.
+        m.d.comb += bits.eq(
+            Mux(kind["row"], scalar, 0)
+            | Mux(kind["imm"], self.payload.bits, 0)
+            | Mux(kind["none"], self._absent, 0)
+        )
 
         row_done = self.ends_row & ((lane == lanes - 1) | self.ends)
         single, half = self._parts(word, kind["l1h"])
@@ -226,9 +230,10 @@ class SourceReader(wiring.Component):
             m.d.comb += self.valid.eq(1)
 
         for n in range(lanes):
-            beat = Mux(kind["reg"], self.found.word_select(n, 32), bits)
+            word = Mux(kind["l1f"], single.word_select(n, 32), 0)
+            beat = Mux(kind["reg"], self.found.word_select(n, 32), 0)
             m.d.comb += [
-                self.elements[n].eq(Mux(in_l1, single.word_select(n, 32), beat)),
+                self.elements[n].eq(word | beat | bits),
                 self.halves[n].eq(half.word_select(n, 16)),
             ]
 
