@@ -230,10 +230,10 @@ class SourceReader(wiring.Component):
             m.d.comb += self.valid.eq(1)
 
         for n in range(lanes):
-            word = Mux(kind["l1f"], single.word_select(n, 32), 0)
-            beat = Mux(kind["reg"], self.found.word_select(n, 32), 0)
+            from_l1 = Mux(kind["l1f"], single.word_select(n, 32), 0)
+            from_registers = Mux(kind["reg"], self.found.word_select(n, 32), 0)
             m.d.comb += [
-                self.elements[n].eq(word | beat | bits),
+                self.elements[n].eq(from_l1 | from_registers | bits),
                 self.halves[n].eq(half.word_select(n, 16)),
             ]
 
