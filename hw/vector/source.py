@@ -2,6 +2,7 @@
 
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -92,25 +93,18 @@ class SourceReader(wiring.Component):
         has, pops = Signal(), Signal()
         word = Signal(HALF_BITS if self._lanes == 4 else WORD_BITS)
         found = Signal()  # the beat of the register file is the one that is wanted
-        room, wanted = self._wanted(m, kind, in_l1, pops, found, has, word)
+        operand = _Operand(kind, pops, found, has, word)
+        room, wanted = self._wanted(m, operand, in_l1)
         self._fetch(m, kind, in_l1, room, wanted)
-        self._cut(m, kind, in_l1, pops, found, has, word)
+        self._cut(m, operand)
         return m
 
-    def _wanted(
-        self,
-        m: Module,
-        kind: dict[str, Value],
-        in_l1: Value,
-        pops: Signal,
-        found: Signal,
-        has: Signal,
-        word: Signal,
-    ) -> tuple[Value, Value]:
+    def _wanted(self, m: Module, operand: "_Operand", in_l1: Value) -> tuple[Value, Value]:
         """Keep words that are there before their time; return whether there is room for more.
 
         And whether another beat of the register file is wanted.
         """
+        kind, pops, found, has, word = operand
         depth = HALVES_DEPTH if self._lanes == 4 else FIFO_DEPTH
         owed = Signal(range(depth + 1))
         arrives = Signal()
@@ -190,16 +184,8 @@ class SourceReader(wiring.Component):
                 with m.If(row + 1 == rows):
                     m.d.sync += [asks_l1.eq(0), asks_registers.eq(0)]
 
-    def _cut(
-        self,
-        m: Module,
-        kind: dict[str, Value],
-        in_l1: Value,
-        pops: Signal,
-        found: Signal,
-        has: Signal,
-        word: Signal,
-    ) -> None:
+    def _cut(self, m: Module, operand: "_Operand") -> None:
+        kind, pops, found, has, word = operand
         lanes = self._lanes
         lane = self.row[: lanes.bit_length() - 1]
         bits = Signal(32)  # of all elements, where they are the same
@@ -266,6 +252,28 @@ class SourceReader(wiring.Component):
             m.d.sync += has_low.eq(0)
         beat = Cat(Mux(has_low, low, word), word)
         return beat, has & (has_low | alone), keeps | self.take
+
+
+class _Operand(NamedTuple):
+    """What fetching and cutting share.
+
+    Attributes
+    ----------
+    kind : dict of str to Value
+        Which of `KINDS` it is.
+    pops : Signal
+        A word, or a beat of the register file, is done with.
+    found : Signal
+        The beat of the register file is the one that is wanted.
+    has, word : Signal
+        A word, or half of one, is there.
+    """
+
+    kind: dict[str, Value]
+    pops: Signal
+    found: Signal
+    has: Signal
+    word: Signal
 
 
 def _is_one(kind: Value, *names: str) -> Value:
